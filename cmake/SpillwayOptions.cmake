@@ -1,0 +1,34 @@
+# One interface target carries the language level, warnings and sanitizers; every target of ours links it.
+add_library(spillway_options INTERFACE)
+add_library(Spillway::options ALIAS spillway_options)
+target_compile_features(spillway_options INTERFACE cxx_std_20)
+target_include_directories(spillway_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(spillway_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion;-Wnon-virtual-dtor;-Wold-style-cast;-Woverloaded-virtual;-Werror>)
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# The build tree has the installed tree's shape, so that `spillway` finds its library the same way in both.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/archive")
+set(SPILLWAY_SIMULATED_DIRECTORY "${PROJECT_BINARY_DIR}/lib/spillway/simulated")
+
+if(SPILLWAY_SANITIZE)
+  target_compile_options(spillway_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SPILLWAY_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
+  target_link_options(spillway_options INTERFACE -fsanitize=${SPILLWAY_SANITIZE})
+endif()
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+find_program(SPILLWAY_CCACHE ccache)
+if(SPILLWAY_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${SPILLWAY_CCACHE}")
+endif()

@@ -1,0 +1,62 @@
+// The seam between the program and the decisions: an event goes in, decisions come out.
+//
+// A pure function of its events, settings and costs: no clock, environment, thread, file or CUDA. Not thread-safe; the
+// caller orders events and holds the lock. `process` never throws for any event order (an impossible event is ignored
+// and counted), because it runs inside somebody else's program.
+//
+// Promises, held in every mode and checked by tests:
+//  - each AllocationRequested is answered by exactly one BackAllocation or RefuseAllocation among its decisions;
+//  - resident() + bytes of moves to the device that are still open never exceed window() on any device;
+//  - no decision names a freed allocation or a range outside one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "policy/decision.hpp"
+#include "policy/event.hpp"
+#include "policy/settings.hpp"
+
+namespace spillway::policy {
+
+// Everything counted for one device, as `cuMemGetInfo`, `top`, `stats` and the trace show it.
+struct DeviceTotals {
+  Bytes budget;         // HBM that this process may fill
+  Bytes plain;          // live plain device memory, counted kinds included
+  Bytes reserved;       // our own (migration context)
+  Bytes managed;        // live managed memory, wherever its pages are
+  Bytes resident;       // managed pages in HBM
+  Bytes arriving;       // managed pages on their way in
+  Bytes on_host;        // managed pages whose home is host memory
+  Bytes window;         // what managed pages may fill now: budget - plain - reserved, capped by the setting
+  Bytes resident_peak;  // highest resident + arriving
+  Bytes total_virtual;  // what the program may allocate in all: budget + host budget
+  Bytes moved_in;       // since the start
+  Bytes moved_out;
+};
+
+class Engine {
+ public:
+  explicit Engine(Settings settings);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Appends to `decisions`; what it held before is left alone.
+  void process(const Event& event, std::vector<Decision>& decisions);
+
+  [[nodiscard]] DeviceTotals totals(DeviceIndex device) const;
+  [[nodiscard]] const Settings& settings() const;
+  [[nodiscard]] std::uint64_t ignored_events() const;  // impossible in a correct shim
+  [[nodiscard]] LaunchNumber launches() const;
+
+  // Slow, complete check of every invariant; the text names the first one broken, empty if all hold. Tests and fuzzers.
+  [[nodiscard]] std::string check_invariants() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace spillway::policy

@@ -1,0 +1,91 @@
+// Every setting Spillway has: one table of name, type, default, range and sentence. The environment, `spillway run`
+// flags, the policy file, `spillway check` and the reference page in docs/ are all made from it.
+//
+// A key "memory.device_budget" is the environment variable SPILLWAY_DEVICE_BUDGET, the flag --device-budget and
+// `device_budget` under [memory] in a policy file. Read once into an immutable Settings; nothing here reads the environment.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "policy/units.hpp"
+
+namespace spillway::policy {
+
+// "16GiB" or "80%" of what the sentence of the setting says.
+struct SizeOrShare {
+  std::variant<Bytes, double> value;  // double: percent, 0 to 100
+  [[nodiscard]] Bytes of(Bytes whole) const;
+  friend bool operator==(const SizeOrShare&, const SizeOrShare&) = default;
+};
+
+enum class BackingMode : std::uint8_t { automatic, managed, device };
+enum class ReportMode : std::uint8_t { virtual_memory, real };
+enum class Mode : std::uint8_t { off, demand, alloc_prefetch, arrival, adaptive };
+enum class Switch : std::uint8_t { automatic, off };
+
+struct Settings {
+  std::optional<SizeOrShare> device_budget;  // unset: what is free when the device is first seen, less the reserve
+  BackingMode backing = BackingMode::automatic;
+  SizeOrShare host_budget{90.0};
+  SizeOrShare window{100.0};       // share of the budget, less plain memory, that managed pages may fill
+  SizeOrShare plain_share{25.0};   // share of the budget that `auto` keeps plain when nothing says that the run will spill
+  ReportMode report = ReportMode::virtual_memory;
+  bool oom_first = false;
+  Mode mode = Mode::adaptive;
+  std::uint32_t iteration_lookahead = 1;
+  Switch cupti = Switch::automatic;
+  std::string trace_path;          // empty: no trace; %p pid, %t start time, %h host, %r rank
+  std::string log_level = "info";
+  friend bool operator==(const Settings&, const Settings&) = default;
+};
+
+// One mistake in a setting, wherever it was made. All of them are collected; none stops the search for the next.
+struct SettingProblem {
+  std::string place;    // "SPILLWAY_DEVICE_BUDGET", "--window" or "policy.toml:3:17"
+  std::string value;    // as written
+  std::string problem;  // "is not a size"
+  std::string remedy;   // "write a size such as 16GiB, or a share such as 80%"
+  [[nodiscard]] std::string sentence() const;
+};
+
+struct SettingRow {
+  std::string_view key;            // "memory.device_budget"
+  std::string_view type;           // "size or share", "one of: ...", "true or false", "number", "text"
+  std::string_view default_text;
+  std::string_view range;          // as shown to a person
+  std::string_view sentence;       // one sentence of help
+  // Parses `text` into `settings`; returns what is wrong with it, or nothing.
+  std::optional<SettingProblem> (*set)(Settings& settings, std::string_view text);
+  std::string (*get)(const Settings& settings);  // the value as one would write it
+  [[nodiscard]] std::string environment_name() const;  // SPILLWAY_DEVICE_BUDGET
+  [[nodiscard]] std::string flag_name() const;         // --device-budget
+};
+
+// The table, in the order of the reference page.
+std::span<const SettingRow> setting_table();
+const SettingRow* find_setting(std::string_view key);
+
+// Sets one key; the problem, if any, carries `place`.
+std::optional<SettingProblem> set_setting(Settings& settings, std::string_view key, std::string_view text,
+                                          std::string_view place);
+
+// Reads every setting for which `look_up(environment name)` has a value (getenv in the shim, a map in tests), and
+// reports an unknown SPILLWAY_ name only through `set_setting`. A bad value leaves the default in place.
+std::vector<SettingProblem> settings_from_environment(Settings& settings,
+                                                      const std::function<const char*(const char*)>& look_up);
+
+// The known word nearest to `word` (edit distance), or nothing if none is near.
+std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> known);
+
+// "16GiB", "1.5 GiB", "512MiB", "4096" (bytes). KiB/MiB/GiB/TiB are powers of two, KB/MB/GB/TB of ten.
+std::optional<Bytes> parse_bytes(std::string_view text);
+std::string format_bytes(Bytes bytes);  // "1.5 GiB"
+
+}  // namespace spillway::policy
