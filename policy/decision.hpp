@@ -13,33 +13,33 @@ namespace spillway::policy {
 
 // Why. Append only: the numbers are in traces. policy/explain turns a cause into a sentence.
 enum class Reason : std::uint8_t {
-  mode = 0,             // the configured mode always does this
-  rule = 1,             // a rule of the policy file
-  small = 2,            // below the size worth spilling
-  not_spillable = 3,    // this kind of memory, or this device, cannot be spilled
-  fits = 4,             // the run has not shown that it will spill
-  expected_spill = 5,   // a budget or plan says that this run will spill
-  window_room = 6,      // the window has room
-  window_full = 7,      // the window has none
-  host_budget = 8,      // host memory is used up
-  device_budget = 9,    // device budget is used up
-  least_recent = 10,    // least recently launched
-  next_use = 11,        // used furthest in the future by the forecast
-  upcoming_use = 12,    // needed soon by the forecast
-  worth = 13,           // the planner's ranking of worth per byte
-  read_only = 14,       // evidence that nothing writes here
-  sparse = 15,          // touched sparsely; sampled
-  watchdog = 16,        // an earlier decision made its phase slower
-  learned_class = 17,   // the class of the span
-  over_working_set = 18,// one launch touches more than the window holds
+  mode = 0,               // the configured mode always does this
+  rule = 1,               // a rule of the policy file
+  small = 2,              // below the size worth spilling
+  not_spillable = 3,      // this kind of memory, or this device, cannot be spilled
+  fits = 4,               // the run has not shown that it will spill
+  expected_spill = 5,     // a budget or plan says that this run will spill
+  window_room = 6,        // the window has room
+  window_full = 7,        // the window has none
+  host_budget = 8,        // host memory is used up
+  device_budget = 9,      // device budget is used up
+  least_recent = 10,      // least recently launched
+  next_use = 11,          // used furthest in the future by the forecast
+  upcoming_use = 12,      // needed soon by the forecast
+  worth = 13,             // the planner's ranking of worth per byte
+  read_only = 14,         // evidence that nothing writes here
+  sparse = 15,            // touched sparsely; sampled
+  watchdog = 16,          // an earlier decision made its phase slower
+  learned_class = 17,     // the class of the span
+  over_working_set = 18,  // one launch touches more than the window holds
 };
 
 struct Cause {
   Reason reason = Reason::mode;
-  std::uint16_t rule = 0;      // 1-based number of the rule in the policy file; 0 none
-  std::uint16_t span_class = 0;// numeric SpanClass; 0 unknown
-  float worth = 0;             // planner: microseconds saved per iteration and MiB; 0 if it did not count
-  LaunchNumber launch;         // the launch that asked for it, if one did
+  std::uint16_t rule = 0;        // 1-based number of the rule in the policy file; 0 none
+  std::uint16_t span_class = 0;  // numeric SpanClass; 0 unknown
+  float worth = 0;               // planner: microseconds saved per iteration and MiB; 0 if it did not count
+  LaunchNumber launch;           // the launch that asked for it, if one did
   friend bool operator==(const Cause&, const Cause&) = default;
 };
 
@@ -59,9 +59,10 @@ struct RefuseAllocation {
 };
 
 enum class Urgency : std::uint8_t {
-  background = 0,     // when the link is idle
-  deadline = 1,       // needed by `before`
-  blocking = 2,       // the launch that caused it waits for it (demand mode only)
+  background = 0,  // when the link is idle
+  deadline = 1,    // needed by `before`
+  blocking =
+      2,  // the call that caused it waits: room for plain memory, first population in HBM, demand mode's launches
 };
 
 // Move whole chunks of one managed allocation. Offsets are multiples of kChunk; the last chunk may be short.
@@ -77,7 +78,13 @@ struct MoveRange {
 };
 
 enum class Advice : std::uint8_t {
-  accessed_by = 0, unset_accessed_by = 1, prefer_host = 2, prefer_device = 3, unset_preferred = 4, read_mostly = 5, unset_read_mostly = 6,
+  accessed_by = 0,
+  unset_accessed_by = 1,
+  prefer_host = 2,
+  prefer_device = 3,
+  unset_preferred = 4,
+  read_mostly = 5,
+  unset_read_mostly = 6,
 };
 
 // Advice on a range of a managed allocation. Never moves pages by itself.

@@ -16,13 +16,13 @@ namespace spillway::policy {
 
 // How the program asked for memory. The first three can be spilled; the others are counted and passed on.
 enum class AllocationKind : std::uint8_t {
-  linear = 0,        // cuMemAlloc
-  pitched = 1,       // cuMemAllocPitch
-  stream_ordered = 2,// cuMemAllocAsync, cuMemAllocFromPoolAsync
+  linear = 0,           // cuMemAlloc
+  pitched = 1,          // cuMemAllocPitch
+  stream_ordered = 2,   // cuMemAllocAsync, cuMemAllocFromPoolAsync
   program_managed = 3,  // the program's own cuMemAllocManaged: left alone
-  physical = 4,      // cuMemCreate handle (VMM); mapped later
-  imported = 5,      // IPC or external memory: not ours to count
-  array = 6,         // cuArrayCreate and relatives: opaque layout, counted
+  physical = 4,         // cuMemCreate handle (VMM); mapped later
+  imported = 5,         // IPC or external memory: not ours to count
+  array = 6,            // cuArrayCreate and relatives: opaque layout, counted
 };
 
 // What an allocation is made of, once settled.
@@ -46,8 +46,8 @@ struct DriverResult {
 struct DeviceSeen {
   DeviceIndex device;
   std::array<std::uint8_t, 16> uuid{};
-  Bytes total;        // the card
-  Bytes free;         // free when first seen: the default budget comes from it
+  Bytes total;             // the card
+  Bytes free;              // free when first seen: the default budget comes from it
   bool can_spill = false;  // managed memory with concurrentManagedAccess
   std::string name;
   friend bool operator==(const DeviceSeen&, const DeviceSeen&) = default;
@@ -86,8 +86,8 @@ struct AllocationRequested {
   Bytes bytes;
   AllocationKind kind = AllocationKind::linear;
   CallerId caller;
-  StreamId stream;        // stream-ordered kinds only
-  bool capturing = false; // asked for during stream capture
+  StreamId stream;         // stream-ordered kinds only
+  bool capturing = false;  // asked for during stream capture
   friend bool operator==(const AllocationRequested&, const AllocationRequested&) = default;
 };
 
@@ -101,10 +101,17 @@ struct AllocationSettled {
   friend bool operator==(const AllocationSettled&, const AllocationSettled&) = default;
 };
 
-// Noted before the driver frees, so that nothing is moved in memory that is going.
+// Noted before the driver frees: from here on no decision names the allocation. Its bytes still count.
+struct FreeRequested {
+  AllocationId allocation;
+  StreamId stream;  // stream-ordered kinds only
+  friend bool operator==(const FreeRequested&, const FreeRequested&) = default;
+};
+
+// The driver has answered. A failure (a lost context, say) leaves the allocation live.
 struct Freed {
   AllocationId allocation;
-  StreamId stream;
+  DriverResult result;
   friend bool operator==(const Freed&, const Freed&) = default;
 };
 
@@ -202,8 +209,8 @@ struct TimePassed {
 // The order of alternatives is the trace's record number: append only.
 using EventBody =
     std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen, AllocationRequested,
-                 AllocationSettled, Freed, LaunchShapeSeen, Launched, Copied, Filled, GraphSeen, GraphLaunched,
-                 MoveFinished, KernelTimed, PagesObserved, EventsDropped, TimePassed>;
+                 AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched, Copied, Filled, GraphSeen,
+                 GraphLaunched, MoveFinished, KernelTimed, PagesObserved, EventsDropped, TimePassed>;
 
 struct Event {
   Nanoseconds time;

@@ -2,7 +2,8 @@
 // flags, the policy file, `spillway check` and the reference page in docs/ are all made from it.
 //
 // A key "memory.device_budget" is the environment variable SPILLWAY_DEVICE_BUDGET, the flag --device-budget and
-// `device_budget` under [memory] in a policy file. Read once into an immutable Settings; nothing here reads the environment.
+// `device_budget` under [memory] in a policy file. Read once into an immutable Settings; nothing here reads the
+// environment.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +35,15 @@ struct Settings {
   std::optional<SizeOrShare> device_budget;  // unset: what is free when the device is first seen, less the reserve
   BackingMode backing = BackingMode::automatic;
   SizeOrShare host_budget{90.0};
-  SizeOrShare window{100.0};       // share of the budget, less plain memory, that managed pages may fill
-  SizeOrShare plain_share{25.0};   // share of the budget that `auto` keeps plain when nothing says that the run will spill
+  SizeOrShare window{100.0};  // share of the budget, less plain memory, that managed pages may fill
+  SizeOrShare plain_share{
+      25.0};  // share of the budget that `auto` keeps plain when nothing says that the run will spill
   ReportMode report = ReportMode::virtual_memory;
   bool oom_first = false;
   Mode mode = Mode::adaptive;
   std::uint32_t iteration_lookahead = 1;
   Switch cupti = Switch::automatic;
-  std::string trace_path;          // empty: no trace; %p pid, %t start time, %h host, %r rank
+  std::string trace_path;  // empty: no trace; %p pid, %t start time, %h host, %r rank
   std::string log_level = "info";
   friend bool operator==(const Settings&, const Settings&) = default;
 };
@@ -56,14 +58,14 @@ struct SettingProblem {
 };
 
 struct SettingRow {
-  std::string_view key;            // "memory.device_budget"
-  std::string_view type;           // "size or share", "one of: ...", "true or false", "number", "text"
+  std::string_view key;   // "memory.device_budget"
+  std::string_view type;  // "size or share", "one of: ...", "true or false", "number", "text"
   std::string_view default_text;
-  std::string_view range;          // as shown to a person
-  std::string_view sentence;       // one sentence of help
+  std::string_view range;     // as shown to a person
+  std::string_view sentence;  // one sentence of help
   // Parses `text` into `settings`; returns what is wrong with it, or nothing.
   std::optional<SettingProblem> (*set)(Settings& settings, std::string_view text);
-  std::string (*get)(const Settings& settings);  // the value as one would write it
+  std::string (*get)(const Settings& settings);        // the value as one would write it
   [[nodiscard]] std::string environment_name() const;  // SPILLWAY_DEVICE_BUDGET
   [[nodiscard]] std::string flag_name() const;         // --device-budget
 };

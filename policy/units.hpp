@@ -18,8 +18,14 @@ class Quantity {
   constexpr Quantity() = default;
   constexpr explicit Quantity(Rep count) : count_(count) {}
   [[nodiscard]] constexpr Rep count() const { return count_; }
-  constexpr Quantity& operator+=(Quantity other) { count_ += other.count_; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { count_ -= other.count_; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    count_ += other.count_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    count_ -= other.count_;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.count_ + b.count_); }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.count_ - b.count_); }
   friend constexpr Quantity operator*(Quantity a, Rep factor) { return Quantity(a.count_ * factor); }
@@ -48,15 +54,15 @@ using Nanoseconds = Quantity<struct NanosecondsTag, std::int64_t>;
 using Address = Id<struct AddressTag, std::uint64_t>;
 constexpr Address operator+(Address a, Bytes b) { return {a.value + b.count()}; }
 
-using DeviceIndex = Id<struct DeviceTag, std::uint32_t>;          // CUDA ordinal; 0 is a valid device
-using AllocationId = Id<struct AllocationTag, std::uint32_t>;     // counts from 1, never reused in a run
-using FunctionId = Id<struct FunctionTag, std::uint32_t>;         // counts from 1
-using CallerId = Id<struct CallerTag, std::uint32_t>;             // library that asked; counts from 1
-using StreamId = Id<struct StreamTag, std::uint32_t>;             // 0 legacy default stream; others count from 1
-using GraphId = Id<struct GraphTag, std::uint32_t>;               // an executable graph; counts from 1
-using LaunchShapeId = Id<struct LaunchShapeTag, std::uint32_t>;   // (function, grid, touched pointers); counts from 1
-using LaunchNumber = Id<struct LaunchNumberTag, std::uint64_t>;   // position in the launch sequence; counts from 1
-using DecisionId = Id<struct DecisionTag, std::uint64_t>;         // counts from 1
+using DeviceIndex = Id<struct DeviceTag, std::uint32_t>;         // CUDA ordinal; 0 is a valid device
+using AllocationId = Id<struct AllocationTag, std::uint32_t>;    // counts from 1, never reused in a run
+using FunctionId = Id<struct FunctionTag, std::uint32_t>;        // counts from 1
+using CallerId = Id<struct CallerTag, std::uint32_t>;            // library that asked; counts from 1
+using StreamId = Id<struct StreamTag, std::uint32_t>;            // 0 legacy default stream; others count from 1
+using GraphId = Id<struct GraphTag, std::uint32_t>;              // an executable graph; counts from 1
+using LaunchShapeId = Id<struct LaunchShapeTag, std::uint32_t>;  // (function, grid, touched pointers); counts from 1
+using LaunchNumber = Id<struct LaunchNumberTag, std::uint64_t>;  // position in the launch sequence; counts from 1
+using DecisionId = Id<struct DecisionTag, std::uint64_t>;        // counts from 1
 
 constexpr Bytes operator""_KiB(unsigned long long n) { return Bytes(n << 10); }
 constexpr Bytes operator""_MiB(unsigned long long n) { return Bytes(n << 20); }
