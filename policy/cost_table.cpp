@@ -28,9 +28,31 @@ constexpr std::array kRows{
 };
 
 std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
+  const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+// One "key": value of a flat object.
+void read_entry(std::string_view entry, CostTable& costs, std::vector<std::string>& problems) {
+  const std::size_t colon = entry.find(':');
+  std::string_view key = trimmed(entry.substr(0, colon));
+  if (key.size() >= 2 && key.front() == '"' && key.back() == '"') key = key.substr(1, key.size() - 2);
+  const auto row = std::find_if(kRows.begin(), kRows.end(), [key](const CostRow& r) { return r.key == key; });
+  if (colon == std::string_view::npos || row == kRows.end()) {
+    problems.push_back("'" + std::string(key) + "' is no cost; the keys are those that probe writes, such as \"" +
+                       std::string(kRows.front().key) + "\": 51e9");
+    return;
+  }
+  const std::string_view text = trimmed(entry.substr(colon + 1));
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || !std::isfinite(value) || value <= 0) {
+    problems.push_back(std::string(key) + ": '" + std::string(text) + "' is not a number above 0; write it in " +
+                       std::string(row->unit));
+    return;
+  }
+  costs.*(row->field) = value;
 }
 
 std::string number_text(double value) {
@@ -49,39 +71,26 @@ double CostTable::bring_in(Bytes bytes, Bytes batch) const {
 std::span<const CostRow> cost_rows() { return kRows; }
 
 std::string write_costs(const CostTable& costs) {
-  std::string text;
+  std::string text = "{";
   for (const CostRow& row : kRows) {
-    text.append(row.key).append(" = ").append(number_text(costs.*row.field)).append("\n");
+    text.append(text.size() == 1 ? "\n" : ",\n").append("  \"").append(row.key).append("\": ");
+    text.append(number_text(costs.*row.field));
   }
-  return text;
+  return text + "\n}\n";
 }
 
 CostTable read_costs(std::string_view text, std::vector<std::string>& problems) {
   CostTable costs;
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = trimmed(text.substr(0, end));
+  text = trimmed(text);
+  if (text.size() < 2 || text.front() != '{' || text.back() != '}') {
+    problems.emplace_back("a cost table is not an object; write it as {\"link_in\": 51e9, ...}");
+    return costs;
+  }
+  text = text.substr(1, text.size() - 2);
+  while (!trimmed(text).empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    read_entry(trimmed(text.substr(0, end)), costs, problems);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty() || line.front() == '#') continue;
-    const std::string place = "line " + std::to_string(number) + ": ";
-    const std::size_t sign = line.find('=');
-    const std::string_view key = trimmed(line.substr(0, sign));
-    const auto row = std::find_if(kRows.begin(), kRows.end(), [key](const CostRow& r) { return r.key == key; });
-    if (sign == std::string_view::npos || row == kRows.end()) {
-      problems.push_back(place + "'" + std::string(key) + "' is no cost; write one of the keys of a written table, as \"" +
-                         std::string(kRows.front().key) + " = 51e9\"");
-      continue;
-    }
-    const std::string_view value_text = trimmed(line.substr(sign + 1));
-    double value = 0;
-    const auto parsed = std::from_chars(value_text.data(), value_text.data() + value_text.size(), value);
-    if (parsed.ec != std::errc() || parsed.ptr != value_text.data() + value_text.size() || !std::isfinite(value) ||
-        value <= 0) {
-      problems.push_back(place + std::string(key) + " = '" + std::string(value_text) +
-                         "' is not a number above 0; write it in " + std::string(row->unit));
-      continue;
-    }
-    costs.*(row->field) = value;
   }
   return costs;
 }

@@ -48,9 +48,9 @@ struct CostRow {
 };
 std::span<const CostRow> cost_rows();
 
-// One "key = value" a line, every row; reads back to the same table.
+// A flat JSON object, one key a line, every row; reads back to the same table. It is what the trace's header holds.
 std::string write_costs(const CostTable& costs);
-// Lines as written, "#" comments, any order; unknown keys and bad values become problems ("line 3: ...").
+// Any subset of the keys in any order. Unknown keys and bad values become problems and leave the default in place.
 CostTable read_costs(std::string_view text, std::vector<std::string>& problems);
 
 }  // namespace spillway::policy
