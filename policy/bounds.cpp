@@ -42,26 +42,13 @@ class Course {
 
   // Cost of the best course; adds the bytes that are resident in each stretch to `resident`.
   double best(const BoundChunk& chunk, const Weights& w, Prices& resident) {
-    const std::size_t n = chunk.uses.size();
-    stay_.assign(n, 0);
-    const double leave = chunk.written ? chunk.bytes * w.out : 0;
-    double in = chunk.bytes * rent(0, chunk.uses[0].time);  // resident when use 0 begins
-    double out = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      const double in_place = out + chunk.uses[i].reads * w.reads + chunk.uses[i].writes * w.writes;
-      const double enter = out + chunk.bytes * w.in;
-      unsigned char how = 0;
-      double resident_after = in;
-      if (enter < in) resident_after = enter, how |= 1;   // came in for this use
-      double out_after = in_place;
-      if (resident_after + leave < out_after) out_after = resident_after + leave, how |= 2;  // leaves after it
-      const std::uint32_t next = i + 1 < n ? chunk.uses[i + 1].time : chunk.uses[i].time;
-      stay_[i] = how;
-      in = resident_after + chunk.bytes * rent(chunk.uses[i].time, next);
-      out = out_after;
-    }
-    walk_back(chunk, in <= out, resident);
-    return std::min(in, out);
+    // The sequence goes round: what is resident at its beginning was so at its end.
+    const double outside = pass(chunk, w, Start::outside);
+    stay_.swap(other_stay_);
+    const double inside = pass(chunk, w, Start::inside);
+    if (outside <= inside) stay_.swap(other_stay_);
+    walk_back(chunk, inside < outside, resident);
+    return std::min(inside, outside);
   }
 
  private:
@@ -72,11 +59,36 @@ class Course {
   }
   [[nodiscard]] double rent(std::uint32_t from, std::uint32_t to) const { return at(to) - at(from); }
 
+  enum class Start : std::uint8_t { outside, inside };
+  // The cheapest course that begins and ends in this state.
+  double pass(const BoundChunk& chunk, const Weights& w, Start start) {
+    const std::size_t n = chunk.uses.size();
+    stay_.assign(n, 0);
+    const double leave = chunk.written ? chunk.bytes * w.out : 0;
+    double in = start == Start::inside ? chunk.bytes * rent(0, chunk.uses[0].time) : kImpossible;
+    double out = start == Start::inside ? kImpossible : 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double in_place = out + chunk.uses[i].reads * w.reads + chunk.uses[i].writes * w.writes;
+      const double enter = out + chunk.bytes * w.in;
+      unsigned char how = 0;
+      double resident_after = in;
+      if (enter < in) resident_after = enter, how |= kEnters;
+      double out_after = in_place;
+      if (resident_after + leave < out_after) out_after = resident_after + leave, how |= kLeaves;
+      const std::uint32_t next = i + 1 < n ? chunk.uses[i + 1].time : duration_;
+      stay_[i] = how;
+      in = resident_after + chunk.bytes * rent(chunk.uses[i].time, next);
+      out = out_after;
+    }
+    return start == Start::inside ? in : out;
+  }
+
   void walk_back(const BoundChunk& chunk, bool inside, Prices& resident) const {
+    if (inside) occupy(chunk, chunk.uses.back().time, duration_, resident);
     for (std::size_t i = chunk.uses.size(); i-- > 0;) {
       if (inside && i + 1 < chunk.uses.size()) occupy(chunk, chunk.uses[i].time, chunk.uses[i + 1].time, resident);
-      if (!inside) inside = (stay_[i] & 2) != 0;
-      if (inside && (stay_[i] & 1) != 0) inside = false;
+      if (!inside) inside = (stay_[i] & kLeaves) != 0;
+      if (inside && (stay_[i] & kEnters) != 0) inside = false;
     }
     if (inside) occupy(chunk, 0, chunk.uses[0].time, resident);
   }
@@ -92,7 +104,10 @@ class Course {
   std::uint32_t duration_;
   Prices prices_{};
   std::array<double, kStretches + 1> sums_{};
-  std::vector<unsigned char> stay_;
+  static constexpr unsigned char kEnters = 1;  // came in for this use
+  static constexpr unsigned char kLeaves = 2;  // went out after it
+  static constexpr double kImpossible = 1e300;
+  std::vector<unsigned char> stay_, other_stay_;
 };
 
 struct Evaluated {

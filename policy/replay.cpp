@@ -13,6 +13,8 @@ namespace {
 
 // How far the program may run ahead of the device, in launches (the driver's queue).
 constexpr std::size_t kRunAhead = 1024;
+// Seconds between two calls above which the program is taken to wait for the device.
+constexpr double kLongestPause = 50e-6;
 
 class Run {
  public:
@@ -71,7 +73,10 @@ void Run::take(const Event& event) {
     return;
   }
   if (last_event_ && event.time > *last_event_) {
-    cpu_ += Seconds(static_cast<double>((event.time - *last_event_).count()) * 1e-9);
+    const double pause = static_cast<double>((event.time - *last_event_).count()) * 1e-9;
+    cpu_ += Seconds(std::min(pause, kLongestPause));
+    // A long pause is a program that waits for its device: how long depends on the device, not on the recorded run.
+    if (pause > kLongestPause) cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_)), cpu_ = std::max(cpu_, model_.launches_end());
   }
   last_event_ = event.time;
   model_.advance(cpu_);

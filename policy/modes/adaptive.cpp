@@ -19,6 +19,7 @@ constexpr std::uint32_t kAgeAfter = 4;        // epochs a cut stays without bein
 constexpr std::uint32_t kMostOpenOut = 4;     // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
 constexpr std::uint32_t kHoldAfterMistake = 32;
+constexpr std::uint64_t kQueueDepth = 1024;   // launches a program can be ahead of its device
 
 }  // namespace
 
@@ -90,10 +91,13 @@ void Adaptive::launched(const Use& use) {
   if (forecast_.locks() != locks) {
     watchdog_.reset();
     iteration_began_ = use.time;
+    locked_at_ = use.launch.value;
   } else if (forecast_.boundary()) {
     const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled
                                                                                  : Watchdog::Moves::open;
-    const Verdict verdict = watchdog_.iteration(use.time - iteration_began_, moves);
+    // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
+    const bool paced = use.launch.value >= locked_at_ + kQueueDepth;
+    const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
     iteration_began_ = use.time;
     if (verdict == Verdict::revert) take_back();
     end_of_iteration();
@@ -275,6 +279,8 @@ void Adaptive::note_classes() {
     text += " " + std::string(kSpanClassNames[i]) + " " + std::to_string(bytes.count() >> 20U) + " MiB,";
   }
   text.pop_back();
+  if (text == noted_classes_) return;
+  noted_classes_ = text;
   writer_.note({}, {}, {}, text, {});
 }
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include <deque>
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "policy/access_history.hpp"
@@ -83,6 +83,8 @@ class Adaptive : public Arrival {
   std::uint32_t left_out_ = 0;
   std::uint64_t planned_at_ = 0;         // launch of the last plan
   std::uint64_t planned_iterations_ = 0;
+  std::uint64_t locked_at_ = 0;
+  std::string noted_classes_;
   Nanoseconds iteration_began_;
   std::deque<PlannedMove> out_;
   std::deque<PlannedMove> in_;
