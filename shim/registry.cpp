@@ -33,4 +33,12 @@ Registered* Registry::holding(policy::Address address) {
   return address.value - found.address.value < found.bytes.count() ? &found : nullptr;
 }
 
+std::vector<policy::AllocationId> Registry::on_device(policy::DeviceIndex device) const {
+  std::vector<policy::AllocationId> found;
+  for (const auto& [address, allocation] : by_address_) {
+    if (allocation.device == device) found.push_back(allocation.id);
+  }
+  return found;
+}
+
 }  // namespace spillway::shim

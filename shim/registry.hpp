@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "policy/event.hpp"
 #include "policy/units.hpp"
@@ -34,6 +35,7 @@ class Registry {
   // The allocation that holds this address / that begins there.
   Registered* holding(policy::Address address);
   Registered* beginning(policy::Address address);
+  [[nodiscard]] std::vector<policy::AllocationId> on_device(policy::DeviceIndex device) const;
 
  private:
   std::map<std::uint64_t, Registered> by_address_;

@@ -7,12 +7,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -22,8 +23,10 @@
 #include "policy/engine.hpp"
 #include "policy/launch_shapes.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/library.hpp"
 #include "shim/migration.hpp"
 #include "shim/registry.hpp"
+#include "shim/settings_source.hpp"
 #include "shim/trace_log.hpp"
 
 namespace spillway::shim {
@@ -74,8 +77,8 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   // The program's context on this device exists: what is free can be asked now.
   void device_used(policy::DeviceIndex device);
-  // The contexts of this device are going, and with them all memory in them.
-  void device_reset(policy::DeviceIndex device, CUresult result);
+  // The primary context of this device was reset or destroyed, and with it went all memory in it.
+  void device_reset(policy::DeviceIndex device);
 
   void before_launch(const LaunchRecord& record) noexcept override;
   void before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept override;
@@ -91,15 +94,10 @@ class Session final : public LaunchObserver, public GraphObserver {
     std::vector<std::optional<Registered>> targets;  // of each decision; nothing if it has none or it is gone
     [[nodiscard]] bool blocking() const;
   };
-  struct SeenDevice {
-    policy::DeviceSeen seen;
-    bool with_context = false;
-    policy::Bytes real_total;
-  };
-
-  explicit Session(policy::Settings settings, policy::DeviceIndex devices);
+  Session(RunSettings run, std::uint32_t device_count);
   void see_devices(std::uint32_t count);
   void announce() const;
+  [[nodiscard]] policy::trace::TraceHeader header() const;
 
   // With the lock held.
   void decide(policy::EventBody body, Work& work);
@@ -107,18 +105,20 @@ class Session final : public LaunchObserver, public GraphObserver {
   void drain(Work& work);
   void take(const RecordHeader& record, Work& work);
   void launched(const LaunchRecord& record, Work& work);
+  void graph_launched(CUgraphExec executable, std::uint64_t stream, Work& work);
   policy::LaunchShapeId shape_of(policy::FunctionId function, std::uint64_t threads, std::span<const Touch> touches,
                                  policy::Nanoseconds time, Work& work);
   policy::StreamId stream_of(std::uint64_t word);
-  policy::CallerId caller_of(const void* address, Work& work);
+  policy::CallerId caller_of(const Library& library, Work& work);
   void refresh_host_memory(Work& work);
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
+  void act_before(const std::function<void(Work&)>& tell) noexcept;
   void carry_out(const Work& work);
   bool wait_for_room(const Work& work);
   void run_policy_thread();
-  void close_trace(const char* reason);
+  void finish(const char* reason);
 
   friend struct SessionProcess;  // fork and exit
 
@@ -131,7 +131,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::LaunchShapes shapes_;
   Registry registry_;
   TraceLog trace_;
-  std::map<std::uint32_t, SeenDevice> devices_;
+  std::map<std::uint32_t, policy::DeviceSeen> devices_;
+  std::set<std::uint32_t> devices_with_context_;
   std::unordered_map<std::uint64_t, policy::StreamId> streams_;
   std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
   std::unordered_map<const void*, policy::CallerId> callers_;  // by load address of the library
@@ -143,12 +144,12 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Bytes host_available_;
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
   std::int64_t host_read_at_ = 0;
+  std::uint64_t events_ = 0;
   std::uint64_t decided_ = 0;
   std::uint64_t dropped_ = 0;
 
   Migration migration_;
   std::atomic<bool> stopping_{false};
-  std::condition_variable wake_;
   std::thread policy_thread_;
 };
 
