@@ -38,6 +38,7 @@ struct AllocationRequest {
   std::uint64_t stream = 0;  // as the rings name it
   bool capturing = false;
   const void* caller = nullptr;  // return address in the program
+  CUcontext context = nullptr;   // the allocation's life ends with it
 };
 
 struct AllocationAnswer {
@@ -77,8 +78,12 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   // The program's context on this device exists: what is free can be asked now.
   void device_used(policy::DeviceIndex device);
-  // The primary context of this device was reset or destroyed, and with it went all memory in it.
-  void device_reset(policy::DeviceIndex device);
+  // A context is going, and all memory made in it goes with it: tell before and after, as for a free.
+  std::vector<policy::AllocationId> begin_context_end(CUcontext context);
+  void end_context_end(std::span<const policy::AllocationId> allocations, CUresult result);
+
+  // The driver may give the handle to another stream.
+  void stream_going(CUstream stream);
 
   void before_launch(const LaunchRecord& record) noexcept override;
   void before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept override;
@@ -140,6 +145,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   std::vector<policy::PointerArgument> arguments_;  // scratch
   std::uint32_t last_allocation_ = 0;
   std::uint32_t last_graph_ = 0;
+  std::uint32_t last_stream_ = 0;
   policy::Nanoseconds last_time_;
   policy::Bytes host_available_;
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is

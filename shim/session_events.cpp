@@ -75,8 +75,9 @@ policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64
 
 policy::StreamId Session::stream_of(std::uint64_t word) {
   if (word == 0) return {};
-  const auto next = policy::StreamId{static_cast<std::uint32_t>(streams_.size() + 1)};
-  return streams_.try_emplace(word, next).first->second;
+  const auto [entry, inserted] = streams_.try_emplace(word, policy::StreamId{last_stream_ + 1});
+  if (inserted) ++last_stream_;
+  return entry->second;
 }
 
 policy::CallerId Session::caller_of(const Library& library, Work& work) {
