@@ -35,7 +35,7 @@ class GraphObserver {
   // included.
   virtual void graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept = 0;
   // One kernel node of an executable was given other arguments.
-  virtual void graph_kernel_set(CUgraphExec executable, const GraphKernel& kernel) noexcept = 0;
+  virtual void graph_kernel_set(CUgraphExec, const GraphKernel&) noexcept {}
   // Before the executable is destroyed.
   virtual void graph_going(CUgraphExec executable) noexcept = 0;
 
