@@ -54,12 +54,14 @@ class AddressTable {
   static constexpr std::size_t kSlotsPerBlock = 4096;
   static constexpr std::size_t kSlotBlocks = 1024;
 
-  [[nodiscard]] std::optional<Found> read_slot(std::uint32_t index, std::uint64_t word) const;
-  [[nodiscard]] Slot* slot(std::uint32_t index) const;
-  std::atomic<Entry>* entry(std::uint64_t page, bool make);
+  [[nodiscard]] Entry entry_at(std::uint64_t word) const;
+  [[nodiscard]] std::optional<Found> read_slot(std::uint64_t index, std::uint64_t word) const;
+  [[nodiscard]] Slot& slot(std::uint64_t index) const;
+  bool make_leaves(std::uint64_t first_page, std::uint64_t last_page);
+  [[nodiscard]] bool overlaps(std::uint64_t begin, std::uint64_t end) const;
   std::uint32_t take_slot();
-  void set_pages(std::uint64_t begin, std::uint64_t end, std::uint32_t index);
-  void clear_pages(std::uint64_t begin, std::uint64_t end, std::uint32_t index);
+  enum class Change { set, clear };
+  void change_pages(std::uint64_t begin, std::uint64_t end, std::uint32_t index, Change change);
 
   std::atomic<Leaf*> roots_[std::size_t{1} << kRootBits] = {};
   std::atomic<Slot*> blocks_[kSlotBlocks] = {};

@@ -29,12 +29,20 @@ bool find_driver(Search search);
 // True once the tables are filled.
 bool driver_found();
 
-namespace detail {
-extern std::atomic<void*> real_functions[kHookCount];  // by dlsym of the row's symbol, else by look-up
-}
+// Filled once and published whole; pages of its own, never freed.
+struct RealTables {
+  Driver driver;
+  void* by_symbol[kHookCount] = {};  // dlsym of the row's symbol
+  void* by_lookup[kHookCount] = {};  // the driver's cuGetProcAddress at the row's version and variant, which may differ
+  void* real[kHookCount] = {};       // what hooks forward to: by symbol, else by look-up
+};
+extern constinit std::atomic<const RealTables*> real_tables;
 
 // The real function of a row, or null if the driver was not found or lacks it. Never loads anything.
-inline void* real_address(HookId id) { return detail::real_functions[index_of(id)].load(std::memory_order_acquire); }
+inline void* real_address(HookId id) {
+  const RealTables* tables = real_tables.load(std::memory_order_acquire);
+  return tables == nullptr ? nullptr : tables->real[index_of(id)];
+}
 template <HookId id>
 HookFunction<id> real_function() {
   return reinterpret_cast<HookFunction<id>>(real_address(id));

@@ -46,8 +46,8 @@ class EventRing {
   std::uint64_t written_seen_ = 0;  // consumer's last look at written_
   alignas(64) std::atomic<Owner> owner_{Owner::nobody};
   std::uint32_t number_ = 0;
-  EventRing* next_ = nullptr;  // registry's list; written once, before the ring is published
-  std::uint64_t words_[kWords] = {};
+  EventRing* next_ = nullptr;    // registry's list; written once, before the ring is published
+  std::uint64_t words_[kWords];  // not initialised: the registry maps zero pages, and a ring is not touched until used
 };
 
 }  // namespace spillway::shim

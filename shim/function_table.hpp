@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,10 +23,13 @@ struct ArgumentWord {
 };
 
 struct FunctionRecord {
+  const void* handle = nullptr;  // whose record this is
   policy::FunctionId id;
   bool layout_known = false;
   std::uint32_t parameter_count = 0;
   std::vector<ArgumentWord> words;  // ascending in `offset`
+  const void* owner = nullptr;      // the CUmodule or CUlibrary it came from, if the driver says
+  bool is_kernel = false;           // the handle is a CUkernel, else a CUfunction
   std::string name;
 };
 
@@ -49,8 +53,11 @@ class FunctionTable {
   // a driver call. Null only without memory.
   const FunctionRecord* learn(const void* handle, const Driver& driver);
 
-  // A module or library is going: every handle is learned anew at its next launch, as handles may be reused. Records
-  // live on (a launch may be reading one), and a function that comes back under the same name keeps its id.
+  // A module or library is going, so its handles may be reused: each is learned anew at its next launch. CUfunctions
+  // go with any library, as the driver does not say from which they were made. Records live on (a launch may be reading
+  // one), and a function that comes back under the same name keeps its id.
+  void forget(const void* owner);
+  // A context is going, or who knows what.
   void forget_all();
 
   // Name of a function by id, empty if unknown. For the consumer of the rings; takes the lock.
@@ -58,11 +65,16 @@ class FunctionTable {
   [[nodiscard]] std::size_t size();
 
  private:
-  struct Impl;
   struct Cell;
-  Impl& impl();
+  struct Book;
+  template <class Wanted>
+  void drop(const Wanted& wanted);
+  bool ready();
+  void remember(const void* handle, const FunctionRecord* record);
+
+  std::mutex lock_;
   std::atomic<Cell*> cells_{nullptr};
-  std::atomic<Impl*> impl_{nullptr};
+  Book* book_ = nullptr;  // under lock_
 };
 
 }  // namespace spillway::shim

@@ -34,6 +34,8 @@ class GraphObserver {
   // After a successful instantiation or update: all kernel nodes, in the order cuGraphGetNodes gives, children
   // included.
   virtual void graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept = 0;
+  // One kernel node of an executable was given other arguments.
+  virtual void graph_kernel_set(CUgraphExec, const GraphKernel&) noexcept {}
   // Before the executable is destroyed.
   virtual void graph_going(CUgraphExec executable) noexcept = 0;
 
@@ -46,6 +48,7 @@ struct LaunchPath {
   FunctionTable functions;
   RingRegistry rings;
   std::atomic<bool> recording{false};  // the session turns it on; off: launches are forwarded and nothing is read
+  std::atomic<int> captures{0};        // streams being captured now; above 0 launches ask whether theirs is
   std::atomic<LaunchObserver*> observer{nullptr};
   std::atomic<GraphObserver*> graphs{nullptr};
 };

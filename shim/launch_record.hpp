@@ -41,7 +41,7 @@ static_assert(sizeof(RecordHeader) == 24);
 
 inline constexpr std::uint8_t kTouchesCut = 1;        // more pointers than kTouchLimit; the rest was left out
 inline constexpr std::uint8_t kArgumentsUnknown = 2;  // the parameter layout is not known: no argument was read
-inline constexpr std::uint8_t kCapturing = 4;         // reserved for handlers that know it
+inline constexpr std::uint8_t kCapturing = 4;         // went into a graph being captured and did not run
 inline constexpr std::size_t kTouchLimit = 4096;
 
 struct LaunchRecord {
