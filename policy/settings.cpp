@@ -56,9 +56,9 @@ struct Choice {
 constexpr std::array kBackings = {Choice{"auto", BackingMode::automatic}, Choice{"managed", BackingMode::managed},
                                   Choice{"device", BackingMode::device}};
 constexpr std::array kReports = {Choice{"virtual", ReportMode::virtual_memory}, Choice{"real", ReportMode::real}};
-constexpr std::array kModes = {Choice{"off", Mode::off}, Choice{"demand", Mode::demand},
-                               Choice{"alloc_prefetch", Mode::alloc_prefetch}, Choice{"arrival", Mode::arrival},
-                               Choice{"adaptive", Mode::adaptive}};
+constexpr std::array kModes = {Choice{"off", ModeName::off}, Choice{"demand", ModeName::demand},
+                               Choice{"alloc_prefetch", ModeName::alloc_prefetch}, Choice{"arrival", ModeName::arrival},
+                               Choice{"adaptive", ModeName::adaptive}};
 constexpr std::array kSwitches = {Choice{"auto", Switch::automatic}, Choice{"off", Switch::off}};
 constexpr std::array kSwitchWords = {Choice{"true", true}, Choice{"false", false}, Choice{"1", true},
                                      Choice{"0", false},   Choice{"on", true},     Choice{"off", false},

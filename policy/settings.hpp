@@ -29,7 +29,7 @@ struct SizeOrShare {
 
 enum class BackingMode : std::uint8_t { automatic, managed, device };
 enum class ReportMode : std::uint8_t { virtual_memory, real };
-enum class Mode : std::uint8_t { off, demand, alloc_prefetch, arrival, adaptive };
+enum class ModeName : std::uint8_t { off, demand, alloc_prefetch, arrival, adaptive };
 enum class Switch : std::uint8_t { automatic, off };
 
 struct Settings {
@@ -41,7 +41,7 @@ struct Settings {
       25.0};  // share of the budget that `auto` keeps plain when nothing says that the run will spill
   ReportMode report = ReportMode::virtual_memory;
   bool oom_first = false;
-  Mode mode = Mode::adaptive;
+  ModeName mode = ModeName::adaptive;
   std::uint32_t iteration_lookahead = 1;
   Switch cupti = Switch::automatic;
   double telemetry_sample = 5.0;  // percent of iterations whose kernels are timed; 0: none

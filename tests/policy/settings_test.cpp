@@ -76,7 +76,7 @@ TEST(Settings, EnvironmentSetsEveryField) {
   expected.plain_share = SizeOrShare{12.5};
   expected.report = ReportMode::real;
   expected.oom_first = true;
-  expected.mode = Mode::arrival;
+  expected.mode = ModeName::arrival;
   expected.iteration_lookahead = 3;
   expected.cupti = Switch::off;
   expected.telemetry_sample = 0.5;
