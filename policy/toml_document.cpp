@@ -105,6 +105,9 @@ std::string remedy_for(std::string_view description) {
   for (const std::string_view sign : {"could not determine value type", "expected digit"}) {
     if (description.find(sign) != std::string_view::npos) return "write text, sizes and shares in quotes";
   }
+  if (description.find("parsing string: unescaped control") != std::string_view::npos) {
+    return "end the text with a quote on the same line";
+  }
   if (description.find("cannot redefine existing table") != std::string_view::npos) return "put both under one header";
   if (description.find("cannot redefine") != std::string_view::npos) return "keep one of the two";
   return {};
