@@ -20,16 +20,11 @@ inline std::size_t bytes_allocated = 0;
 
 inline double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// Ends the program with exit code 1 when a call failed; out of memory is told apart.
+// Ends the program with exit code 1 when a call failed.
 inline void check(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return;
-  if (error == cudaErrorMemoryAllocation) {
-    std::fprintf(stderr, "%s: out of memory: %s failed with %.1f MiB allocated before\n", name, call,
-                 mebibytes(bytes_allocated));
-  } else {
-    std::fprintf(stderr, "%s: %s:%d: %s: %s (%s)\n", name, file, line, call, cudaGetErrorString(error),
-                 cudaGetErrorName(error));
-  }
+  std::fprintf(stderr, "%s: %s:%d: %s: %s (%s)\n", name, file, line, call, cudaGetErrorString(error),
+               cudaGetErrorName(error));
   std::exit(1);
 }
 #define CHECK(call) ::program::check((call), #call, __FILE__, __LINE__)
@@ -43,7 +38,13 @@ class Tensor {
   Tensor() = default;
   explicit Tensor(std::size_t count) : count_(count) {
     void* memory = nullptr;
-    CHECK(cudaMalloc(&memory, bytes()));
+    const cudaError_t error = cudaMalloc(&memory, bytes());
+    if (error == cudaErrorMemoryAllocation) {
+      std::fprintf(stderr, "%s: out of memory: %.1f MiB asked for with %.1f MiB allocated before\n", name, mebibytes(bytes()),
+                   mebibytes(bytes_allocated));
+      std::exit(1);
+    }
+    CHECK(error);
     data_ = static_cast<T*>(memory);
     bytes_allocated += bytes();
   }

@@ -12,12 +12,12 @@ namespace {
 using program::Tensor;
 using namespace workload;
 
-// Relative difference allowed between a loss and the reference's. Sums in float against sums in double differ by about
-// 1e-6 in a step; Adam makes more of it where a gradient is near zero, since it moves such a weight a full step either way.
-constexpr double kLossTolerance = 1e-4;
+// Relative difference allowed between a loss and the reference's: sums in float against sums in double differ by about
+// 1e-7, and Adam makes more of it where a gradient is near zero, since it moves such a weight a full step either way.
+constexpr double kLossTolerance = 1e-5;
 // Root mean square of the difference of a layer's weights, in learning rates: one page of 4 KiB lost out of 64 MiB gives
-// more than this, rounding gives a hundredth of it.
-constexpr double kWeightTolerance = 0.05;
+// more than this, rounding a hundredth of it.
+constexpr double kWeightTolerance = 0.02;
 
 struct Parameter {
   Tensor<float> value, gradient, m, v;
