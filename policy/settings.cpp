@@ -207,7 +207,7 @@ constexpr auto kTable = std::to_array<SettingRow>({
                "a path; %p process, %t start time, %h host, %r rank, %% percent",
                "File that the trace is written to; empty, none is.",
                [](Settings& s, std::string_view text) { return read_path(s.trace_path, text); },
-               [](const Settings& s) { return s.trace_path; }},
+               [](const Settings& s) { return s.trace_path; }, "trace"},
     SettingRow{"log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug, trace", "info",
                kLevelList, "How much is said on standard error.",
                [](Settings& s, std::string_view text) {
@@ -244,7 +244,7 @@ std::string SettingRow::environment_name() const {
 }
 
 std::string SettingRow::flag_name() const {
-  std::string name = "--" + std::string(short_name);
+  std::string name = "--" + std::string(flag.empty() ? short_name : flag);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
 }
