@@ -12,3 +12,6 @@ void stand_in_answer(int code);
 // The newest version that cuGetProcAddress knows: an older driver.
 void stand_in_version(int version);
 }
+
+// The driver's own function of a row; within the library only.
+void* stand_in_function(unsigned row);
