@@ -1,1 +1,397 @@
 #include "policy/engine.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "policy/allocation_map.hpp"
+#include "policy/modes/mode.hpp"
+#include "policy/residency.hpp"
+
+namespace spillway::policy {
+namespace {
+
+// Below this the driver packs several allocations into one block, and spilling saves nothing.
+constexpr Bytes kSmallest = kChunk;
+// Plain growth sends managed pages out in batches: a call for each small allocation would be a call a microsecond.
+constexpr Bytes kRoomBatch = 32_MiB;
+constexpr Bytes kReserveCap = 1_GiB;
+constexpr std::uint64_t kReserveShare = 32;
+
+struct Device {
+  Bytes total;
+  Bytes budget;
+  Bytes plain;
+  Bytes plain_pending;    // backed as device, not settled yet
+  Bytes managed_pending;  // promised a place in HBM, not settled yet
+  Bytes reserved;
+  bool can_spill = false;
+  bool expected_spill = false;
+};
+
+struct Shape {
+  LaunchShapeSeen seen;
+  std::uint64_t epoch = 0;
+  std::vector<Touch> touches;
+};
+
+}  // namespace
+
+struct Engine::State {
+  explicit State(Settings given)
+      : settings(std::move(given)),
+        books{settings, allocations, residency, [this](DeviceIndex device) { return room(device); },
+              [this] { return host_limit().saturating_minus(residency.host_pages()); }},
+        writer(books),
+        mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
+
+  void on(const DeviceSeen& event);
+  void on(const HostMemorySeen& event) { host_available = event.available; }
+  void on(const DeviceReserved& event) { devices[event.device.value].reserved += event.bytes; }
+  void on(const AllocationRequested& event);
+  void on(const AllocationSettled& event);
+  void on(const FreeRequested& event);
+  void on(const Freed& event);
+  void on(const LaunchShapeSeen& event);
+  void on(const Launched& event);
+  void on(const Copied& event);
+  void on(const Filled& event);
+  void on(const GraphSeen& event) { graphs[event.graph] = event.shapes; }
+  void on(const GraphLaunched& event);
+  void on(const MoveFinished& event);
+  template <class Other>
+  void on(const Other& event) {
+    (void)event;
+  }
+
+  void refuse(const AllocationRequested& event, Reason reason, Bytes missing);
+  void back(Allocation& allocation, Backing backing, Placement first, Reason reason);
+  void back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason);
+  void back_managed(const AllocationRequested& event, Allocation& allocation);
+  [[nodiscard]] bool spills(const AllocationRequested& event, const Device& device, Reason& reason) const;
+
+  [[nodiscard]] Bytes window(const Device& device) const;
+  [[nodiscard]] Bytes room(DeviceIndex index) const;
+  [[nodiscard]] Bytes host_limit() const;
+  const std::vector<Touch>& resolve(Shape& shape);
+  [[nodiscard]] Touch touch(Address address, Bytes bytes);
+  void use(const Use& use) {
+    if (mode) mode->used(use);
+  }
+
+  Settings settings;
+  AllocationMap allocations;
+  Residency residency;
+  Books books;
+  DecisionWriter writer;
+  std::map<std::uint32_t, Device> devices;
+  Bytes host_available;
+  bool refused_once = false;  // oom_first has spoken for this overflow
+  std::unordered_map<LaunchShapeId, Shape> shapes;
+  std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs;
+  LaunchNumber launches;
+  Nanoseconds now;
+  std::uint64_t ignored = 0;
+  std::unique_ptr<Mode> mode;
+};
+
+void Engine::State::on(const DeviceSeen& event) {
+  Device& device = devices[event.device.value];
+  device.total = event.total;
+  device.can_spill = event.can_spill;
+  const Bytes reserve = std::min(kReserveCap, Bytes(event.total.count() / kReserveShare));
+  const Bytes most = event.free.saturating_minus(reserve);
+  device.budget = settings.device_budget ? std::min(settings.device_budget->of(event.total), event.free) : most;
+  device.expected_spill = device.budget < most;
+}
+
+void Engine::State::on(const AllocationRequested& event) {
+  Allocation* allocation = allocations.request(event);
+  if (allocation == nullptr) {
+    ++ignored;
+    return;
+  }
+  if (!mode || event.kind == AllocationKind::program_managed || event.kind == AllocationKind::imported) {
+    back(*allocation, event.kind == AllocationKind::program_managed ? Backing::managed : Backing::device,
+         Placement::unpopulated, mode ? Reason::not_spillable : Reason::mode);
+    return;
+  }
+  Reason reason = Reason::fits;
+  if (spills(event, devices[event.device.value], reason)) {
+    back_managed(event, *allocation);
+  } else {
+    back_plain(event, *allocation, reason);
+  }
+}
+
+bool Engine::State::spills(const AllocationRequested& event, const Device& device, Reason& reason) const {
+  const bool spillable = event.kind == AllocationKind::linear || event.kind == AllocationKind::pitched;
+  if (!spillable || !device.can_spill) {
+    reason = Reason::not_spillable;
+    return false;
+  }
+  if (event.bytes < kSmallest) {
+    reason = Reason::small;
+    return false;
+  }
+  if (settings.backing == BackingMode::device) {
+    reason = Reason::mode;
+    return false;
+  }
+  if (settings.backing == BackingMode::managed || device.expected_spill) return true;
+  const Bytes share = settings.plain_share.of(device.budget);
+  return device.plain + device.plain_pending + event.bytes > share;
+}
+
+void Engine::State::back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason) {
+  Device& device = devices[event.device.value];
+  const Bytes ceiling = device.budget.saturating_minus(device.reserved);
+  const Bytes plain = device.plain + device.plain_pending + event.bytes;
+  if (plain > ceiling) {
+    refuse(event, Reason::device_budget, plain - ceiling);
+    return;
+  }
+  device.plain_pending += event.bytes;
+  back(allocation, Backing::device, Placement::unpopulated, reason);
+  const Bytes held = residency.usage(event.device).held() + device.managed_pending;
+  if (plain + held > ceiling) mode->make_room(event.device, std::max(plain + held - ceiling, kRoomBatch));
+}
+
+void Engine::State::back_managed(const AllocationRequested& event, Allocation& allocation) {
+  Device& device = devices[event.device.value];
+  allocation.raw = mode->raw();
+  Cause cause;
+  const Bytes inside = mode->first_in_hbm(allocation, room(event.device), cause);
+  const Bytes outside = event.bytes - inside;
+  const Bytes host_room = host_limit().saturating_minus(residency.host_pages());
+  // Raw memory has no place yet: all that exists must fit in the window and the host together.
+  const Bytes capacity = window(device) + host_limit();
+  const Bytes managed = residency.usage(event.device).managed + event.bytes;
+  const Bytes missing = allocation.raw ? managed.saturating_minus(capacity) : outside.saturating_minus(host_room);
+  if (missing > Bytes()) {
+    refuse(event, Reason::host_budget, missing);
+    return;
+  }
+  if (settings.oom_first && outside > Bytes() && !refused_once) {
+    refused_once = true;
+    refuse(event, Reason::device_budget, outside);
+    return;
+  }
+  refused_once = refused_once && outside > Bytes();
+  allocation.planned_on_device = inside;
+  device.managed_pending += inside;
+  const Placement raw_first = inside > Bytes() ? Placement::device : Placement::unpopulated;
+  back(allocation, Backing::managed,
+       allocation.raw ? raw_first : (inside > Bytes() ? Placement::device : Placement::host), cause.reason);
+}
+
+void Engine::State::back(Allocation& allocation, Backing backing, Placement first, Reason reason) {
+  allocation.backing = backing;
+  allocation.cause.reason = reason;
+  writer.emit(BackAllocation{allocation.id, backing, first}, allocation.cause);
+}
+
+void Engine::State::refuse(const AllocationRequested& event, Reason reason, Bytes missing) {
+  Cause cause;
+  cause.reason = reason;
+  allocations.remove(event.allocation);
+  writer.emit(RefuseAllocation{event.allocation, missing}, cause);
+}
+
+void Engine::State::on(const AllocationSettled& event) {
+  Allocation* allocation = allocations.find(event.allocation);
+  if (allocation == nullptr || allocation->life != AllocationLife::requested) {
+    ++ignored;
+    return;
+  }
+  Device& device = devices[allocation->device.value];
+  const bool spillable_kind = allocation->managed();
+  if (spillable_kind) {
+    device.managed_pending -= allocation->planned_on_device;
+  } else if (allocation->counted() && mode) {
+    device.plain_pending -= allocation->bytes;
+  }
+  if (!event.result.ok()) {
+    // The card holds less than the budget says (another process, or what cannot be counted): spill from here on.
+    constexpr std::int32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+    if (event.result.code == kOutOfMemory && mode && !spillable_kind && device.can_spill) device.expected_spill = true;
+    allocations.remove(event.allocation);
+    return;
+  }
+  allocations.settle(event);
+  if (!spillable_kind) {
+    if (allocation->counted()) device.plain += allocation->bytes;
+    return;
+  }
+  residency.add(allocation->id, allocation->device, allocation->bytes);
+  mode->settled(*allocation);
+}
+
+void Engine::State::on(const FreeRequested& event) {
+  Allocation* allocation = allocations.find(event.allocation);
+  if (allocation == nullptr || allocation->life != AllocationLife::live) {
+    ++ignored;
+    return;
+  }
+  if (residency.moving(allocation->id)) writer.emit(CancelMoves{allocation->id}, allocation->cause);
+  if (mode && allocation->managed()) mode->freeing(*allocation);
+  allocation->life = AllocationLife::dying;
+}
+
+void Engine::State::on(const Freed& event) {
+  Allocation* allocation = allocations.find(event.allocation);
+  if (allocation == nullptr || allocation->life != AllocationLife::dying) {
+    ++ignored;
+    return;
+  }
+  if (!event.result.ok()) {
+    allocation->life = AllocationLife::live;
+    return;
+  }
+  if (residency.holds(allocation->id)) {
+    residency.remove(allocation->id);
+  } else if (allocation->counted()) {
+    devices[allocation->device.value].plain -= allocation->bytes;
+  }
+  allocations.remove(event.allocation);
+}
+
+void Engine::State::on(const LaunchShapeSeen& event) { shapes[event.shape] = Shape{event, 0, {}}; }
+
+Touch Engine::State::touch(Address address, Bytes bytes) {
+  Touch touch;
+  const Allocation* allocation = allocations.at(address);
+  if (allocation == nullptr || allocation->life != AllocationLife::live) return touch;
+  touch.allocation = allocation->id;
+  touch.offset = Bytes(address.value - allocation->address.value);
+  const Bytes rest = allocation->bytes - touch.offset;
+  touch.bytes = bytes == Bytes() ? rest : std::min(bytes, rest);
+  touch.managed = allocation->managed();
+  return touch;
+}
+
+const std::vector<Touch>& Engine::State::resolve(Shape& shape) {
+  if (shape.epoch == allocations.epoch()) return shape.touches;
+  shape.epoch = allocations.epoch();
+  shape.touches.clear();
+  for (const PointerArgument& argument : shape.seen.arguments) {
+    Touch found = touch(argument.address, {});
+    found.argument = argument.index;
+    if (found.allocation) shape.touches.push_back(found);
+  }
+  return shape.touches;
+}
+
+void Engine::State::on(const Launched& event) {
+  launches = {launches.value + 1};
+  const auto entry = shapes.find(event.shape);
+  if (entry == shapes.end()) {
+    ++ignored;
+    return;
+  }
+  const LaunchShapeSeen& seen = entry->second.seen;
+  use({TouchSource::launch, launches, event.shape, seen.function, seen.threads, event.stream, now,
+       resolve(entry->second)});
+}
+
+void Engine::State::on(const GraphLaunched& event) {
+  launches = {launches.value + 1};
+  const auto graph = graphs.find(event.graph);
+  if (graph == graphs.end()) {
+    ++ignored;
+    return;
+  }
+  // One launch to the program, so one set of touches: what any kernel of the graph names.
+  std::vector<Touch> all;
+  for (const LaunchShapeId id : graph->second) {
+    const auto shape = shapes.find(id);
+    if (shape == shapes.end()) continue;
+    const std::vector<Touch>& touches = resolve(shape->second);
+    all.insert(all.end(), touches.begin(), touches.end());
+  }
+  use({TouchSource::launch, launches, {}, {}, 0, event.stream, now, all});
+}
+
+void Engine::State::on(const Copied& event) {
+  const std::array<Touch, 2> touches{touch(event.destination, event.bytes), touch(event.source, event.bytes)};
+  use({TouchSource::copy, launches, {}, {}, 0, event.stream, now, touches});
+}
+
+void Engine::State::on(const Filled& event) {
+  const std::array<Touch, 1> touches{touch(event.address, event.bytes)};
+  use({TouchSource::fill, launches, {}, {}, 0, event.stream, now, touches});
+}
+
+void Engine::State::on(const MoveFinished& event) {
+  const auto finished = residency.finish_move(event.decision, event.outcome);
+  if (!finished) return;  // of an allocation that was freed meanwhile
+  if (mode) mode->moved(*finished, event.outcome);
+}
+
+Bytes Engine::State::window(const Device& device) const {
+  const Bytes left = device.budget.saturating_minus(device.plain + device.plain_pending + device.reserved);
+  return std::min(left, settings.window.of(device.budget));
+}
+
+Bytes Engine::State::room(DeviceIndex index) const {
+  const auto device = devices.find(index.value);
+  if (device == devices.end()) return {};
+  return window(device->second).saturating_minus(residency.usage(index).held() + device->second.managed_pending);
+}
+
+// What is filled already was taken from what was free: it counts as ours, not as gone.
+Bytes Engine::State::host_limit() const {
+  const Bytes reachable = host_available + residency.host_pages();
+  return std::min(settings.host_budget.of(reachable), reachable);
+}
+
+Engine::Engine(Settings settings) : state_(std::make_unique<State>(std::move(settings))) {}
+Engine::~Engine() = default;
+
+void Engine::process(const Event& event, std::vector<Decision>& decisions) {
+  State& state = *state_;
+  state.now = event.time;
+  state.writer.into(&decisions);
+  std::visit([&state](const auto& body) { state.on(body); }, event.body);
+  if (state.mode) state.mode->heard(event);
+}
+
+DeviceTotals Engine::totals(DeviceIndex index) const {
+  DeviceTotals totals;
+  const auto entry = state_->devices.find(index.value);
+  if (entry == state_->devices.end()) return totals;
+  const Device& device = entry->second;
+  const ResidencyUsage& usage = state_->residency.usage(index);
+  totals.budget = device.budget;
+  totals.plain = device.plain + device.plain_pending;
+  totals.reserved = device.reserved;
+  totals.managed = usage.managed;
+  totals.resident = usage.resident;
+  totals.arriving = usage.arriving;
+  totals.on_host = usage.on_host;
+  totals.window = state_->window(device);
+  totals.resident_peak = usage.peak;
+  totals.total_virtual = device.budget + state_->host_limit();
+  totals.moved_in = usage.moved_in;
+  totals.moved_out = usage.moved_out;
+  return totals;
+}
+
+const Settings& Engine::settings() const { return state_->settings; }
+std::uint64_t Engine::ignored_events() const { return state_->ignored; }
+LaunchNumber Engine::launches() const { return state_->launches; }
+
+std::string Engine::check_invariants() const {
+  std::string broken = state_->residency.check_invariants();
+  if (!broken.empty()) return broken;
+  for (const auto& [index, device] : state_->devices) {
+    const Bytes held = state_->residency.usage({index}).held() + device.managed_pending;
+    if (device.plain + device.reserved + held > device.budget && held > Bytes()) {
+      return "plain, reserved and managed bytes in HBM exceed the budget";
+    }
+  }
+  return {};
+}
+
+}  // namespace spillway::policy

@@ -1,0 +1,79 @@
+#include "policy/modes/arrival.hpp"
+
+#include <algorithm>
+
+namespace spillway::policy {
+namespace {
+
+// Population goes in pieces, so that work on the first of them need not wait for the last.
+constexpr std::uint32_t kPopulationChunks = 128;  // 256 MiB: 48 of 50 GB/s (DRIVER_FACTS, "Moving pages")
+
+}  // namespace
+
+Bytes Arrival::first_in_hbm(const Allocation& allocation, Bytes room, Cause& cause) {
+  const Bytes wanted = std::min(allocation.bytes, room);
+  if (wanted == allocation.bytes) {
+    cause.reason = Reason::window_room;
+    return wanted;
+  }
+  cause.reason = Reason::window_full;
+  return Bytes(wanted.count() / kChunk.count() * kChunk.count());
+}
+
+void Arrival::settled(const Allocation& allocation) {
+  order_.push_back(allocation.id);
+  const ChunkRange all = books_.residency.range(allocation.id, {}, allocation.bytes);
+  const ChunkRange inside = books_.residency.range(allocation.id, {}, allocation.planned_on_device);
+  const ChunkRange outside{allocation.id, {inside.count}, all.count - inside.count};
+  Cause room;
+  room.reason = Reason::window_room;
+  Cause full;
+  full.reason = Reason::window_full;
+  // The preference comes before AccessedBy and population, so that a first touch in between lands on the host too.
+  if (outside.count > 0) writer_.advise(outside, Advice::prefer_host, full);
+  writer_.advise(all, Advice::accessed_by, allocation.cause);
+  for (std::uint32_t done = 0; done < inside.count; done += kPopulationChunks) {
+    writer_.move({allocation.id, {inside.first.value + done}, std::min(kPopulationChunks, inside.count - done)},
+                 Placement::device, Urgency::blocking, {}, {}, room);
+  }
+  for (std::uint32_t done = 0; done < outside.count; done += kPopulationChunks) {
+    writer_.move({allocation.id, {outside.first.value + done}, std::min(kPopulationChunks, outside.count - done)},
+                 Placement::host, Urgency::background, {}, {}, full);
+  }
+}
+
+void Arrival::used(const Use& use) {
+  for (const Touch& touch : use.touches) {
+    if (!touch.managed) continue;
+    books_.residency.use(books_.residency.range(touch.allocation, touch.offset, touch.bytes), use.launch);
+  }
+}
+
+void Arrival::freeing(const Allocation& allocation) { std::erase(order_, allocation.id); }
+
+void Arrival::make_room(DeviceIndex device, Bytes bytes) {
+  Cause cause;
+  cause.reason = Reason::device_budget;
+  Bytes freed;
+  for (auto id = order_.rbegin(); id != order_.rend() && freed < bytes; ++id) {
+    if (books_.residency.device(*id) != device) continue;
+    const std::vector<Chunk>& chunks = books_.residency.chunks(*id);
+    for (std::uint32_t index = static_cast<std::uint32_t>(chunks.size()); index > 0 && freed < bytes;) {
+      // Runs of chunks, from the end: one call moves a run.
+      while (index > 0 && (chunks[index - 1].at != Placement::device || chunks[index - 1].moving)) --index;
+      const std::uint32_t end = index;
+      Bytes run;
+      while (index > 0 && chunks[index - 1].at == Placement::device && !chunks[index - 1].moving &&
+             freed + run < bytes) {
+        --index;
+        run += books_.residency.chunk_bytes(*id, {index});
+      }
+      if (end == index) break;
+      const ChunkRange range{*id, {index}, end - index};
+      writer_.advise(range, Advice::prefer_host, cause);
+      if (writer_.move(range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += run;
+    }
+  }
+}
+
+}  // namespace spillway::policy

@@ -1,0 +1,98 @@
+// A mode: one way to decide what lives where. The engine owns the books (allocations, residency, budgets) and calls the
+// mode; the mode reads the books and emits through DecisionWriter, which refuses whatever would break a promise.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "policy/allocation_map.hpp"
+#include "policy/decision.hpp"
+#include "policy/event.hpp"
+#include "policy/residency.hpp"
+#include "policy/settings.hpp"
+
+namespace spillway::policy {
+
+// The books a mode may read.
+struct Books {
+  const Settings& settings;
+  AllocationMap& allocations;
+  Residency& residency;
+  // Bytes that may still come into HBM on this device: window - resident - arriving - promised.
+  std::function<Bytes(DeviceIndex)> room;
+  std::function<Bytes()> host_room;  // host memory that may still be filled
+};
+
+// The only way to decide anything after an allocation's backing. Every promise about moves is kept here, once.
+class DecisionWriter {
+ public:
+  explicit DecisionWriter(const Books& books) : books_(books) {}
+  void into(std::vector<Decision>* out) { out_ = out; }
+
+  // Nothing if the range is dying, moving, outside, or there is no room (HBM or host) for it.
+  std::optional<DecisionId> move(const ChunkRange& range, Placement to, Urgency urgency, LaunchNumber after,
+                                 LaunchNumber before, const Cause& cause);
+  bool advise(const ChunkRange& range, Advice advice, const Cause& cause);
+  void note(AllocationId allocation, Bytes offset, Bytes bytes, std::string text, const Cause& cause);
+  DecisionId emit(DecisionBody body, const Cause& cause);
+
+ private:
+  const Books& books_;
+  std::vector<Decision>* out_ = nullptr;
+  DecisionId last_;
+};
+
+// One pointer of a launch, copy or fill, resolved to what it names.
+struct Touch {
+  AllocationId allocation;
+  Bytes offset;
+  Bytes bytes;                 // what it is taken to cover
+  std::uint16_t argument = 0;  // parameter number in a launch
+  bool managed = false;
+};
+
+enum class TouchSource : std::uint8_t { launch, copy, fill };
+
+struct Use {
+  TouchSource source = TouchSource::launch;
+  LaunchNumber launch;  // its own number for a launch; the last launch's for copies and fills
+  LaunchShapeId shape;  // launches only
+  FunctionId function;  // launches only
+  std::uint64_t threads = 0;
+  StreamId stream;
+  Nanoseconds time;
+  std::span<const Touch> touches;
+};
+
+class Mode {
+ public:
+  Mode(Books& books, DecisionWriter& writer) : books_(books), writer_(writer) {}
+  virtual ~Mode() = default;
+  Mode(const Mode&) = delete;
+  Mode& operator=(const Mode&) = delete;
+
+  // Managed memory without AccessedBy and population: pages come by faults.
+  [[nodiscard]] virtual bool raw() const { return false; }
+  // How many leading bytes of a new managed allocation shall be populated in HBM, at most `room`; the rest goes to the
+  // host. `cause` is filled in.
+  virtual Bytes first_in_hbm(const Allocation& allocation, Bytes room, Cause& cause) = 0;
+  virtual void settled(const Allocation& allocation) = 0;
+  virtual void used(const Use& use) = 0;
+  virtual void freeing(const Allocation& allocation) { (void)allocation; }
+  virtual void moved(const FinishedMove& move, MoveOutcome outcome) { (void)move, (void)outcome; }
+  // Everything else a mode may learn from: functions, shapes, telemetry, time.
+  virtual void heard(const Event& event) { (void)event; }
+  // Plain memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.
+  virtual void make_room(DeviceIndex device, Bytes bytes) = 0;
+
+ protected:
+  Books& books_;
+  DecisionWriter& writer_;
+};
+
+std::unique_ptr<Mode> make_mode(Books& books, DecisionWriter& writer);
+
+}  // namespace spillway::policy

@@ -1,0 +1,43 @@
+// The life of streams, and capture: launches that go into a graph do not run, and their records say so.
+#include "shim/handlers.hpp"
+#include "shim/launch_path.hpp"
+
+namespace spillway::shim::handlers {
+
+namespace {
+
+CUresult capture_begun(CUresult result) {
+  if (result == CUDA_SUCCESS) launch_path().captures.fetch_add(1, std::memory_order_relaxed);
+  return result;
+}
+
+}  // namespace
+
+CUresult destroy_stream(RealCall<PFN_cuStreamDestroy_v2000>& real, CUstream stream) { return real(stream); }
+
+CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10000>& real, CUstream stream) {
+  return capture_begun(real(stream));
+}
+
+CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10010>& real, CUstream stream, CUstreamCaptureMode mode) {
+  return capture_begun(real(stream, mode));
+}
+
+CUresult begin_capture(RealCall<PFN_cuStreamBeginCaptureToGraph_v12030>& real, CUstream stream, CUgraph graph,
+                       const CUgraphNode* dependencies, const CUgraphEdgeData* edges, std::size_t count,
+                       CUstreamCaptureMode mode) {
+  return capture_begun(real(stream, graph, dependencies, edges, count, mode));
+}
+
+CUresult end_capture(RealCall<PFN_cuStreamEndCapture_v10000>& real, CUstream stream, CUgraph* graph) {
+  // An invalidated capture ends with an error, but it ends; a stream that captures nothing ends nothing.
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto is_capturing = driver().cuStreamIsCapturing;
+  const bool ends = is_capturing != nullptr && is_capturing(stream, &status) == CUDA_SUCCESS &&
+                    status != CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = real(stream, graph);
+  if (ends) launch_path().captures.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+}  // namespace spillway::shim::handlers

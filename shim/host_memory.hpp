@@ -1,0 +1,19 @@
+// How much host memory may still be filled: the least of what the kernel calls available and what each memory control
+// group above this process leaves (version 1 and 2). Reads files; some 50 us.
+#pragma once
+
+#include <string>
+
+#include "policy/units.hpp"
+
+namespace spillway::shim {
+
+struct HostMemory {
+  policy::Bytes available;
+  std::string binding_limit;  // "free memory" or the control group's file, for a message
+};
+
+// `root` is "/" but in tests.
+HostMemory read_host_memory(const std::string& root = "/");
+
+}  // namespace spillway::shim

@@ -1,0 +1,65 @@
+// What launches share with the rest of the shim: the address table and function table they read, the rings they write,
+// and the one hook point for modes that must act before a launch.
+#pragma once
+
+#include <atomic>
+#include <span>
+
+#include "shim/address_table.hpp"
+#include "shim/function_table.hpp"
+#include "shim/ring_registry.hpp"
+
+namespace spillway::shim {
+
+// Acts before the driver sees a launch (demand mode). Called on the launching thread with the hooks guarded; may take
+// locks and call the driver. Must never throw. The observer must outlive every launch, so set it for good or not at
+// all.
+class LaunchObserver {
+ public:
+  virtual void before_launch(const LaunchRecord& record) noexcept = 0;  // time is not set yet
+  virtual void before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept = 0;
+
+ protected:
+  ~LaunchObserver() = default;
+};
+
+// Told about graphs, off the launch path. The session sets it once; null means that nobody asks.
+struct GraphKernel {
+  policy::FunctionId function;
+  std::uint64_t threads = 0;
+  std::span<const Touch> touches;
+};
+class GraphObserver {
+ public:
+  // After a successful instantiation or update: all kernel nodes, in the order cuGraphGetNodes gives, children
+  // included.
+  virtual void graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept = 0;
+  // One kernel node of an executable was given other arguments.
+  virtual void graph_kernel_set(CUgraphExec, const GraphKernel&) noexcept {}
+  // Before the executable is destroyed.
+  virtual void graph_going(CUgraphExec executable) noexcept = 0;
+
+ protected:
+  ~GraphObserver() = default;
+};
+
+struct LaunchPath {
+  AddressTable addresses;  // the session inserts and removes, under its own lock
+  FunctionTable functions;
+  RingRegistry rings;
+  std::atomic<bool> recording{false};  // the session turns it on; off: launches are forwarded and nothing is read
+  std::atomic<int> captures{0};        // streams being captured now; above 0 launches ask whether theirs is
+  std::atomic<LaunchObserver*> observer{nullptr};
+  std::atomic<GraphObserver*> graphs{nullptr};
+};
+
+// Constant-initialised and never destroyed: launches may come before main and after exit.
+LaunchPath& launch_path();
+
+// CLOCK_MONOTONIC in nanoseconds: the time base of every record.
+std::int64_t now();
+
+// The stream of a call as the rings name it (launch_record.hpp). May map the thread's ring.
+std::uint64_t stream_word(CUstream stream, bool per_thread);
+
+}  // namespace spillway::shim

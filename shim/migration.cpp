@@ -1,0 +1,158 @@
+#include "shim/migration.hpp"
+
+#include <algorithm>
+
+#include "shim/migration_lane.hpp"
+#include "shim/service_thread.hpp"
+
+namespace spillway::shim {
+
+using policy::MoveOutcome;
+using policy::Urgency;
+
+namespace {
+
+constexpr std::chrono::seconds kLong{10};
+
+bool inward(policy::Placement to) { return to == policy::Placement::device || to == policy::Placement::duplicated; }
+
+}  // namespace
+
+Migration::Migration(MigrationReports reports) : reports_(std::move(reports)) {}
+
+Migration::~Migration() { stop(std::chrono::milliseconds(2000)); }
+
+Migration::Lane* Migration::lane_for(const Move& move) {
+  const Direction direction = inward(move.to) ? Direction::inward : Direction::outward;
+  std::unique_ptr<Lane>& lane = lanes_[{move.device.value, direction}];
+  if (lane) return lane->thread.joinable() ? lane.get() : nullptr;
+  lane = std::make_unique<Lane>();
+  lane->device = move.device;
+  lane->direction = direction;
+  auto thread = start_service_thread(direction == Direction::inward ? "spillway-in" : "spillway-out",
+                                     [this, it = lane.get()] { run(*it); });
+  if (!thread) return nullptr;
+  lane->thread = std::move(*thread);
+  return lane.get();
+}
+
+void Migration::enqueue(const Move& move) {
+  {
+    const std::unique_lock lock(mutex_);
+    Lane* lane = stopping_ ? nullptr : lane_for(move);
+    if (lane != nullptr) {
+      const auto later = std::find_if(lane->queue.begin(), lane->queue.end(),
+                                      [&](const Move& other) { return other.urgency < move.urgency; });
+      lane->queue.insert(later, move);
+      if (move.urgency == Urgency::blocking) ++blocking_open_;
+      lane->work.notify_one();
+      return;
+    }
+  }
+  reports_.finished(move, MoveOutcome::cancelled, {}, {});
+}
+
+bool Migration::cancel(policy::AllocationId allocation, std::chrono::milliseconds limit) {
+  std::deque<Move> taken;
+  std::unique_lock lock(mutex_);
+  for (auto& [key, lane] : lanes_) {
+    const auto first = std::stable_partition(lane->queue.begin(), lane->queue.end(),
+                                             [&](const Move& move) { return move.allocation != allocation; });
+    taken.insert(taken.end(), first, lane->queue.end());
+    lane->queue.erase(first, lane->queue.end());
+  }
+  lock.unlock();
+  for (const Move& move : taken) report(move, MoveOutcome::cancelled, {}, {});
+  lock.lock();
+  return changed_.wait_for(lock, limit, [&] {
+    return std::none_of(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
+      return entry.second->current && entry.second->current->allocation == allocation;
+    });
+  });
+}
+
+bool Migration::wait_for_blocking(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [&] { return blocking_open_ == 0; });
+}
+
+void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took) {
+  // Told first, counted off afterwards: what policy decides on hearing it is queued before anybody stops waiting.
+  reports_.finished(move, outcome, result, took);
+  const std::unique_lock lock(mutex_);
+  if (move.urgency == Urgency::blocking && blocking_open_ > 0) --blocking_open_;
+  changed_.notify_all();
+}
+
+void Migration::run(Lane& lane) {
+  MigrationContext context;
+  const policy::DriverResult made = context.make(lane.device);
+  if (made.ok()) reports_.context_made(lane.device, context.took());
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    lane.work.wait(lock, [&] { return stopping_ || !lane.queue.empty(); });
+    if (stopping_) break;
+    lane.current = lane.queue.front();
+    lane.queue.pop_front();
+    lane.current_since = std::chrono::steady_clock::now();
+    lane.current_reported = false;
+    const Move move = *lane.current;
+    lock.unlock();
+    const auto start = std::chrono::steady_clock::now();
+    const policy::DriverResult result = made.ok() ? context.prefetch(move.address, move.bytes, move.to) : made;
+    const policy::Nanoseconds took(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    report(move, result.ok() ? MoveOutcome::done : MoveOutcome::failed, result, took);
+    lock.lock();
+    lane.current.reset();
+    changed_.notify_all();
+  }
+  // The context is left to the process's end: destroying it would wait for the driver, which may be going already.
+  lane.finished = true;
+  changed_.notify_all();
+}
+
+void Migration::look_for_stuck_calls() {
+  const auto now = std::chrono::steady_clock::now();
+  std::deque<std::pair<const char*, std::chrono::seconds>> found;
+  {
+    const std::unique_lock lock(mutex_);
+    for (auto& [key, lane] : lanes_) {
+      if (!lane->current || lane->current_reported) continue;
+      const auto since = std::chrono::duration_cast<std::chrono::seconds>(now - lane->current_since);
+      if (since < kLong) continue;
+      lane->current_reported = true;
+      found.emplace_back(lane->direction == Direction::inward ? "a prefetch to the device" : "a prefetch to the host", since);
+    }
+  }
+  for (const auto& [what, since] : found) reports_.stuck(what, since);
+}
+
+void Migration::stop(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  for (auto& [key, lane] : lanes_) {
+    lane->queue.clear();
+    lane->work.notify_all();
+  }
+  blocking_open_ = 0;
+  changed_.wait_for(lock, limit, [&] {
+    return std::all_of(lanes_.begin(), lanes_.end(),
+                       [](const auto& entry) { return entry.second->finished || !entry.second->thread.joinable(); });
+  });
+  for (auto& [key, lane] : lanes_) {
+    if (!lane->thread.joinable()) continue;
+    if (!lane->finished) {
+      // A call that does not come back: its thread keeps the lane for ever, on purpose.
+      lane->thread.detach();
+      static_cast<void>(lane.release());
+      continue;
+    }
+    lock.unlock();
+    lane->thread.join();
+    lock.lock();
+  }
+  lanes_.clear();
+}
+
+}  // namespace spillway::shim

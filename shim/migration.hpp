@@ -1,0 +1,89 @@
+// Carries out policy's moves: prefetches in contexts of our own, so that the program's launches never wait for them
+// (DRIVER_FACTS: 4 us as if idle, against milliseconds from the program's context).
+//
+// A lane is a thread with a context and a stream; each device has one inward and one outward, made on first use. Moves of
+// a lane run in the order of their urgency, then of arrival. A failed move is reported, never retried: it was a hint.
+// Thread rules: every member may be called from any thread, with none of our locks held. `finished` is called on a lane
+// with no lock of ours held.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "policy/decision.hpp"
+#include "policy/event.hpp"
+#include "policy/units.hpp"
+#include "shim/cuda_driver.hpp"
+
+namespace spillway::shim {
+
+struct Move {
+  policy::DecisionId decision;
+  policy::AllocationId allocation;
+  policy::DeviceIndex device;
+  policy::Address address;
+  policy::Bytes bytes;
+  policy::Placement to = policy::Placement::device;
+  policy::Urgency urgency = policy::Urgency::background;
+};
+
+struct MigrationReports {
+  std::function<void(const Move&, policy::MoveOutcome, policy::DriverResult, policy::Nanoseconds took)> finished;
+  std::function<void(policy::DeviceIndex, policy::Bytes)> context_made;  // device memory it took
+  std::function<void(const char* what, std::chrono::seconds)> stuck;     // a driver call that does not come back
+};
+
+class Migration {
+ public:
+  explicit Migration(MigrationReports reports);
+  ~Migration();
+  Migration(const Migration&) = delete;
+  Migration& operator=(const Migration&) = delete;
+
+  void enqueue(const Move& move);
+  // Takes back what is queued for this allocation (reported as cancelled) and waits, at most `limit`, for what is in
+  // flight: the driver must not be told to move memory that is being freed. False if the limit passed.
+  bool cancel(policy::AllocationId allocation, std::chrono::milliseconds limit);
+  // Waits until no blocking move is open. False if `limit` passed.
+  bool wait_for_blocking(std::chrono::milliseconds limit);
+  // Reports driver calls that have been under way for long, once each. For a timer.
+  void look_for_stuck_calls();
+  // Ends the lanes: what is queued is dropped, calls in flight are waited for at most `limit`, then left behind.
+  void stop(std::chrono::milliseconds limit);
+
+ private:
+  enum class Direction : std::uint8_t { inward, outward };
+  struct Lane {
+    policy::DeviceIndex device;
+    Direction direction = Direction::inward;
+    std::deque<Move> queue;
+    std::optional<Move> current;
+    std::chrono::steady_clock::time_point current_since;
+    bool current_reported = false;
+    bool finished = false;
+    std::condition_variable work;
+    std::thread thread;
+  };
+
+  Lane* lane_for(const Move& move);  // with the lock; nullptr if there is no thread for it
+  void run(Lane& lane);
+  void report(const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took);
+
+  MigrationReports reports_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<std::uint32_t, Direction>, std::unique_ptr<Lane>> lanes_;
+  std::size_t blocking_open_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace spillway::shim

@@ -1,0 +1,88 @@
+#include "shim/migration_lane.hpp"
+
+#include <algorithm>
+
+#include "shim/driver.hpp"
+
+namespace spillway::shim {
+namespace {
+
+// Large enough for nearly the full rate (48 of 50 GB/s inward), small enough that a call ends within some milliseconds.
+constexpr policy::Bytes kLargestCall = policy::Bytes(std::uint64_t{64} << 20);
+
+policy::DriverResult result_of(CUresult code) { return {static_cast<std::int32_t>(code)}; }
+
+std::size_t free_memory(const Driver& real) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (real.cuMemGetInfo_v2 == nullptr || real.cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return 0;
+  return free;
+}
+
+CUresult create_context(const Driver& real, CUcontext* context, CUdevice device) {
+  constexpr unsigned kFlags = CU_CTX_SCHED_BLOCKING_SYNC;
+  if (real.cuCtxCreate_v2 != nullptr) return real.cuCtxCreate_v2(context, kFlags, device);
+  if (real.cuCtxCreate_v4 != nullptr) return real.cuCtxCreate_v4(context, nullptr, kFlags, device);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace
+
+policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
+  const Driver& real = driver();
+  if (real.cuDeviceGet == nullptr || real.cuStreamCreate == nullptr) return result_of(CUDA_ERROR_NOT_SUPPORTED);
+  CUresult code = real.cuDeviceGet(&device_, static_cast<int>(device.value));
+  if (code != CUDA_SUCCESS) return result_of(code);
+  // What was free before can be asked only with a context: the device's primary one, which the program uses anyway.
+  CUcontext primary = nullptr;
+  std::size_t before = 0;
+  if (real.cuDevicePrimaryCtxRetain != nullptr && real.cuDevicePrimaryCtxRetain(&primary, device_) == CUDA_SUCCESS) {
+    if (real.cuCtxPushCurrent_v2(primary) == CUDA_SUCCESS) {
+      before = free_memory(real);
+      real.cuCtxPopCurrent_v2(&primary);
+    }
+    real.cuDevicePrimaryCtxRelease_v2(device_);
+  }
+  code = create_context(real, &context_, device_);
+  if (code != CUDA_SUCCESS) {
+    context_ = nullptr;
+    return result_of(code);
+  }
+  // No kernel runs here, so none of these need room: 392 MiB instead of 524 (DRIVER_FACTS). A refusal costs memory only.
+  if (real.cuCtxSetLimit != nullptr) {
+    real.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 256);
+    real.cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 4096);
+    real.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 4096);
+  }
+  code = real.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
+  if (code != CUDA_SUCCESS) {
+    real.cuCtxDestroy_v2(context_);
+    context_ = nullptr;
+    return result_of(code);
+  }
+  const std::size_t after = free_memory(real);
+  took_ = policy::Bytes(before > after ? before - after : 0);
+  return {};
+}
+
+policy::DriverResult MigrationContext::prefetch(policy::Address address, policy::Bytes bytes, policy::Placement to) {
+  const Driver& real = driver();
+  const bool inward = to == policy::Placement::device || to == policy::Placement::duplicated;
+  for (policy::Bytes done; done < bytes; done += kLargestCall) {
+    const std::size_t size = std::min(kLargestCall, bytes - done).count();
+    const CUdeviceptr start = (address + done).value;
+    CUresult code = CUDA_ERROR_NOT_SUPPORTED;
+    if (real.cuMemPrefetchAsync_v2 != nullptr) {
+      CUmemLocation location{};
+      location.type = inward ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST;
+      location.id = inward ? device_ : 0;
+      code = real.cuMemPrefetchAsync_v2(start, size, location, 0, stream_);
+    } else if (real.cuMemPrefetchAsync != nullptr) {
+      code = real.cuMemPrefetchAsync(start, size, inward ? device_ : CU_DEVICE_CPU, stream_);
+    }
+    if (code != CUDA_SUCCESS) return result_of(code);
+  }
+  return result_of(real.cuStreamSynchronize(stream_));
+}
+
+}  // namespace spillway::shim

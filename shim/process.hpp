@@ -1,0 +1,28 @@
+// Fork, exec, exit order and unload: all that a process does to the library beside calling it.
+//
+// - Loading does next to nothing: no allocation, no file, no thread. Fork handlers are registered with the first hooked
+//   call that finds a driver.
+// - Child of a fork: rings, this thread's state and the recording flag are reset, so that it forwards silently; a CUDA
+//   program does not use CUDA in such a child, but one that had not started CUDA may start it there and is served.
+// - Exit: our memory is never torn down (statics are constant-initialised and leak), as threads may still be launching.
+//   Listeners run once, at the library's destructor (exit, return from main) and not after _exit or abort.
+// - Unload: the library is marked NODELETE, since the driver and the program keep pointers to it.
+#pragma once
+
+namespace spillway::shim {
+
+// What the session wants to hear. All null at first; set once, before `watch_process`.
+struct ProcessListener {
+  void (*before_fork)() = nullptr;  // in the parent: take locks that the child must find free
+  void (*after_fork_parent)() = nullptr;
+  void (*after_fork_child)() = nullptr;  // threads are gone: forget, write nothing
+  void (*at_exit)() = nullptr;           // the last moment in which the trace may be closed
+};
+
+void set_process_listener(const ProcessListener& listener);
+// Registers the fork handlers, once. Called by the first hooked call that finds a driver.
+void watch_process();
+// True in a child made by fork after the parent had used the driver: CUDA is unusable there, and we keep silent.
+bool forked_child();
+
+}  // namespace spillway::shim

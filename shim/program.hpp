@@ -1,0 +1,12 @@
+// Who we are in: the facts about the process that a trace's header and its name hold. Read once, from files of /proc and
+// the launcher's environment.
+#pragma once
+
+#include "policy/settings.hpp"
+#include "policy/trace/header.hpp"
+
+namespace spillway::shim {
+
+policy::trace::TraceHeader describe_program(const policy::Settings& settings);
+
+}  // namespace spillway::shim

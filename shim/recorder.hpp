@@ -1,0 +1,109 @@
+// The steps that launch, copy and fill handlers share: build the record in the thread's ring, make the call, publish
+// the record if the driver accepted it. Between the steps nothing is locked, allocated or asked of the driver, but for
+// the first launch of a function and for launches made while some stream is being captured.
+#pragma once
+
+#include <cstring>
+
+#include "shim/launch_arguments.hpp"
+#include "shim/launch_path.hpp"
+#include "shim/thread_ring.hpp"
+
+namespace spillway::shim {
+
+// True if this call would go into a graph instead of running. Asks the driver only while something is being captured.
+inline bool goes_into_capture(CUstream stream) {
+  if (launch_path().captures.load(std::memory_order_relaxed) == 0) [[likely]]
+    return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto is_capturing = driver().cuStreamIsCapturing;
+  return is_capturing != nullptr && is_capturing(stream, &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+inline const FunctionRecord* function_record(const void* handle) {
+  FunctionTable& functions = launch_path().functions;
+  const FunctionRecord* record = functions.find(handle);
+  return record != nullptr ? record : functions.learn(handle, driver());
+}
+
+// What one kernel launch is, whichever of the driver's calls makes it.
+struct LaunchCall {
+  const void* function = nullptr;
+  std::uint64_t threads = 0;
+  const void* const* parameters = nullptr;
+  const void* const* extra = nullptr;
+  CUstream stream = nullptr;
+  bool per_thread = false;
+};
+
+// A launch record under construction in the ring; null when nothing is recorded or the ring is full.
+inline LaunchRecord* begin_launch(EventRing* ring, const FunctionRecord& function, const LaunchCall& call) {
+  constexpr std::size_t kFixed = sizeof(LaunchRecord) / 8;
+  const std::size_t room = function.words.size() < kTouchLimit ? function.words.size() : kTouchLimit;
+  std::uint64_t* at = ring->reserve(kFixed + room);
+  if (at == nullptr) return nullptr;
+  auto* record = new (at) LaunchRecord;
+  auto* touches = reinterpret_cast<Touch*>(at + kFixed);
+  const PointersFound found =
+      read_pointers(function, launch_path().addresses, call.parameters, call.extra, touches, room);
+  record->header.flags = found.flags;
+  record->header.words = static_cast<std::uint16_t>(kFixed + found.count);
+  record->header.detail = function.id.value;
+  record->header.stream = stream_word(call.stream, call.per_thread);
+  record->threads = call.threads;
+  return record;
+}
+
+inline void publish(EventRing* ring, RecordHeader& header) {
+  header.time = now();
+  ring->commit(header.words);
+}
+
+// Wraps one launch: `forward` makes the driver's call and returns its code.
+template <class Forward>
+CUresult record_launch(const LaunchCall& call, const Forward& forward) {
+  LaunchPath& path = launch_path();
+  if (!path.recording.load(std::memory_order_relaxed)) return forward();
+  ThreadState& thread = this_thread;
+  const FunctionRecord* function = function_record(call.function);
+  EventRing* ring = thread_ring(thread);
+  if (function == nullptr || ring == nullptr) return forward();
+  LaunchRecord* record = nullptr;
+  {
+    const NoHeapScope no_heap(thread);
+    record = begin_launch(ring, *function, call);
+  }
+  if (record == nullptr) return forward();
+  if (goes_into_capture(call.stream)) [[unlikely]]
+    record->header.flags |= kCapturing;
+  if (LaunchObserver* observer = path.observer.load(std::memory_order_acquire)) observer->before_launch(*record);
+  const CUresult result = forward();
+  if (result == CUDA_SUCCESS) {
+    const NoHeapScope no_heap(thread);
+    publish(ring, record->header);
+  }
+  return result;
+}
+
+// Writes a small record of a call that the driver accepted.
+template <class Record>
+void record_call(Record record, RecordKind kind, CUstream stream, bool per_thread) {
+  static_assert(sizeof(Record) % 8 == 0);
+  LaunchPath& path = launch_path();
+  if (!path.recording.load(std::memory_order_relaxed)) return;
+  EventRing* ring = thread_ring(this_thread);
+  if (ring == nullptr) return;
+  const std::uint8_t flags = goes_into_capture(stream) ? kCapturing : std::uint8_t{0};
+  const NoHeapScope no_heap(this_thread);
+  std::uint64_t* at = ring->reserve(sizeof(Record) / 8);
+  if (at == nullptr) return;
+  record.header.kind = kind;
+  record.header.flags = flags;
+  record.header.words = sizeof(Record) / 8;
+  record.header.stream = stream_word(stream, per_thread);
+  auto* placed = new (at) Record(record);
+  publish(ring, placed->header);
+}
+
+}  // namespace spillway::shim

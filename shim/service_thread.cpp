@@ -1,0 +1,33 @@
+#include "shim/service_thread.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+#include <utility>
+
+#include "shim/thread_state.hpp"
+
+namespace spillway::shim {
+
+std::optional<std::thread> start_service_thread(const char* name, std::function<void()> body) {
+  // A new thread inherits the mask, so there is no moment in which a signal could reach it.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::optional<std::thread> thread;
+  try {
+    thread.emplace([name, run = std::move(body)] {
+      pthread_setname_np(pthread_self(), name);
+      const HookScope straight_through;
+      run();
+    });
+  } catch (const std::system_error&) {
+    thread.reset();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace spillway::shim

@@ -1,0 +1,351 @@
+#include "shim/session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "shim/advice.hpp"
+#include "shim/driver.hpp"
+#include "shim/driver_error.hpp"
+#include "shim/host_memory.hpp"
+#include "shim/log.hpp"
+#include "shim/physical_memory.hpp"
+#include "shim/service_thread.hpp"
+
+namespace spillway::shim {
+
+using policy::Bytes;
+using policy::DeviceIndex;
+using policy::Event;
+using policy::EventBody;
+using policy::Nanoseconds;
+
+namespace {
+
+// Population in HBM runs at hundreds of GB/s, room for plain memory at 9 or more: a wait beyond this is a stuck driver.
+constexpr std::chrono::milliseconds kWaitForMoves{10000};
+constexpr std::chrono::milliseconds kWaitForFree{5000};
+// How old our knowledge of host memory may be when it decides an allocation.
+constexpr std::int64_t kHostMemoryAge = 50'000'000;
+
+bool can_advise(const Driver& real) {
+  return (real.cuMemAdvise_v2 != nullptr || real.cuMemAdvise != nullptr) &&
+         (real.cuMemPrefetchAsync_v2 != nullptr || real.cuMemPrefetchAsync != nullptr);
+}
+
+}  // namespace
+
+bool Session::Work::blocking() const {
+  return std::any_of(decisions.begin(), decisions.end(), [](const policy::Decision& decision) {
+    const auto* move = std::get_if<policy::MoveRange>(&decision.body);
+    return move != nullptr && move->urgency == policy::Urgency::blocking;
+  });
+}
+
+Session::Session(RunSettings run, std::uint32_t device_count)
+    : settings_(std::move(run.settings)),
+      started_(now()),
+      acts_before_launches_(settings_.mode == policy::ModeName::demand ||
+                            settings_.mode == policy::ModeName::alloc_prefetch),
+      engine_(settings_),
+      migration_({
+          [this](const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, Nanoseconds took) {
+            Work work;
+            {
+              const std::unique_lock lock(mutex_);
+              decide(policy::MoveFinished{move.decision, outcome, result, took}, work);
+            }
+            carry_out(work);
+            if (outcome == policy::MoveOutcome::failed) {
+              SPILLWAY_LOG(warning, "the driver refused to move {} ({}); the program goes on without it",
+                           policy::format_bytes(move.bytes), error_name(result));
+            }
+          },
+          [this](DeviceIndex device, Bytes bytes) {
+            Work work;
+            {
+              const std::unique_lock lock(mutex_);
+              decide(policy::DeviceReserved{device, bytes, "migration context"}, work);
+            }
+            carry_out(work);
+          },
+          [](const char* what, std::chrono::seconds since) {
+            SPILLWAY_LOG(warning, "{} has been stuck for {} s in the driver", what, since.count());
+          },
+      }) {
+  see_devices(device_count);
+  trace_.open(settings_, header());
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    refresh_host_memory(work);
+    host_total_ = settings_.host_budget.of(host_available_);
+    for (const auto& [index, device] : devices_) decide(device, work);
+  }
+  announce();
+  auto thread = start_service_thread("spillway-policy", [this] { run_policy_thread(); });
+  if (thread) policy_thread_ = std::move(*thread);
+}
+
+void Session::see_devices(std::uint32_t count) {
+  const Driver& real = driver();
+  for (std::uint32_t index = 0; index < count; ++index) {
+    policy::DeviceSeen device;
+    CUdevice handle = 0;
+    if (real.cuDeviceGet(&handle, static_cast<int>(index)) != CUDA_SUCCESS) continue;
+    std::size_t total = 0;
+    int concurrent = 0;
+    std::array<char, 256> name{};
+    CUuuid uuid{};
+    real.cuDeviceTotalMem_v2(&total, handle);
+    real.cuDeviceGetAttribute(&concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, handle);
+    real.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), handle);
+    if (real.cuDeviceGetUuid_v2 != nullptr) real.cuDeviceGetUuid_v2(&uuid, handle);
+    device.device = {index};
+    std::copy(std::begin(uuid.bytes), std::end(uuid.bytes), reinterpret_cast<char*>(device.uuid.data()));
+    // What is free can be asked only with a context; `device_used` does.
+    device.total = device.free = Bytes(total);
+    device.can_spill = concurrent != 0 && real.cuMemAllocManaged != nullptr && can_advise(real);
+    device.name = name.data();
+    devices_[index] = device;
+  }
+}
+
+Nanoseconds Session::since_start(std::int64_t monotonic) {
+  // Rings are merged by time, but a thread may publish late; policy's time never runs back.
+  last_time_ = std::max(last_time_, Nanoseconds(std::max<std::int64_t>(monotonic - started_, 0)));
+  return last_time_;
+}
+
+void Session::decide(EventBody body, Work& work) { decide_at(since_start(now()), std::move(body), work); }
+
+void Session::decide_at(Nanoseconds time, EventBody body, Work& work) {
+  const Event event{time, std::move(body)};
+  const std::size_t before = work.decisions.size();
+  engine_.process(event, work.decisions);
+  ++events_;
+  trace_.add(event);
+  for (std::size_t index = before; index < work.decisions.size(); ++index) {
+    const policy::Decision& decision = work.decisions[index];
+    trace_.add(time, decision);
+    const auto allocation = std::visit(
+        [](const auto& of) -> policy::AllocationId { return of.allocation; }, decision.body);
+    const Registered* target = registry_.find(allocation);
+    work.targets.push_back(target == nullptr ? std::nullopt : std::optional(*target));
+    ++decided_;
+  }
+}
+
+void Session::carry_out(const Work& work) {
+  for (std::size_t index = 0; index < work.decisions.size(); ++index) {
+    const policy::Decision& decision = work.decisions[index];
+    const std::optional<Registered>& target = work.targets[index];
+    if (!target) continue;
+    if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
+      const policy::DriverResult result =
+          give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
+      if (!result.ok()) SPILLWAY_LOG(warning, "the driver refused an advice ({})", error_name(result));
+    } else if (const auto* move = std::get_if<policy::MoveRange>(&decision.body)) {
+      migration_.enqueue({decision.id, move->allocation, target->device, target->address + move->offset, move->bytes,
+                          move->to, move->urgency});
+    } else if (const auto* cancel = std::get_if<policy::CancelMoves>(&decision.body)) {
+      if (!migration_.cancel(cancel->allocation, kWaitForFree)) {
+        SPILLWAY_LOG(warning, "memory is being freed while the driver still moves it; going on");
+      }
+    }
+  }
+}
+
+bool Session::wait_for_room(const Work& work) {
+  if (!work.blocking()) return true;
+  if (migration_.wait_for_blocking(kWaitForMoves)) return true;
+  SPILLWAY_LOG(warning, "moves did not end within {} s; going on without them", kWaitForMoves.count() / 1000);
+  return false;
+}
+
+void Session::device_used(DeviceIndex device) {
+  {
+    const std::unique_lock lock(mutex_);
+    const auto seen = devices_.find(device.value);
+    if (seen == devices_.end() || !devices_with_context_.insert(device.value).second) return;
+  }
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return;
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    policy::DeviceSeen& seen = devices_.at(device.value);
+    seen.free = Bytes(free);
+    decide(seen, work);
+  }
+  carry_out(work);
+}
+
+std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) {
+  Work work;
+  std::vector<policy::AllocationId> going;
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+    for (const policy::AllocationId id : registry_.made_in(context)) {
+      Registered* found = registry_.find(id);
+      if (found->freeing) continue;
+      found->freeing = true;
+      going.push_back(id);
+      launch_path().addresses.remove(found->address);
+      decide(policy::FreeRequested{id, {}}, work);
+    }
+  }
+  carry_out(work);
+  return going;
+}
+
+void Session::end_context_end(std::span<const policy::AllocationId> allocations, CUresult result) {
+  for (const policy::AllocationId id : allocations) end_free(id, result);
+}
+
+void Session::stream_going(CUstream stream) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+    streams_.erase(reinterpret_cast<std::uint64_t>(stream));
+  }
+  carry_out(work);
+}
+
+void Session::refresh_host_memory(Work& work) {
+  const std::int64_t moment = now();
+  if (host_read_at_ != 0 && moment - host_read_at_ < kHostMemoryAge) return;
+  host_read_at_ = moment;
+  const Bytes available = read_host_memory().available;
+  if (available == host_available_) return;
+  host_available_ = available;
+  decide(policy::HostMemorySeen{available}, work);
+}
+
+AllocationAnswer Session::request(const AllocationRequest& request) {
+  Work work;
+  AllocationAnswer answer;
+  policy::Bytes missing;
+  policy::Reason reason = policy::Reason::mode;
+  // The loader's lock is never taken under ours: a library's constructor may be allocating.
+  const Library library = library_at(request.caller);
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+    const policy::CallerId caller = caller_of(library, work);
+    if (request.bytes >= policy::kChunk) refresh_host_memory(work);
+    answer.id = {++last_allocation_};
+    const std::size_t before = work.decisions.size();
+    decide(policy::AllocationRequested{answer.id, request.device, request.bytes, request.kind, caller,
+                                       stream_of(request.stream), request.capturing},
+           work);
+    for (std::size_t index = before; index < work.decisions.size(); ++index) {
+      const policy::Decision& decision = work.decisions[index];
+      if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
+      if (const auto* refusal = std::get_if<policy::RefuseAllocation>(&decision.body)) {
+        answer.refused = true;
+        missing = refusal->missing;
+        reason = decision.cause.reason;
+      }
+    }
+  }
+  carry_out(work);
+  if (answer.refused) {
+    const bool host = reason == policy::Reason::host_budget;
+    SPILLWAY_LOG(warning, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
+                 policy::format_bytes(request.bytes), policy::format_bytes(missing), host ? "host" : "device",
+                 host ? "host" : "device");
+  } else if (!wait_for_room(work) && answer.backing == policy::Backing::device) {
+    // Its room is not there, and going on would break the budget.
+    settle(answer, request, {}, request.bytes, CUDA_ERROR_OUT_OF_MEMORY);
+    answer.refused = true;
+  }
+  return answer;
+}
+
+void Session::settle(const AllocationAnswer& answer, const AllocationRequest& request, policy::Address address,
+                     Bytes bytes, CUresult result) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    if (result == CUDA_SUCCESS) {
+      registry_.insert(
+          {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false});
+      // Small ones are no address to the launch path: nothing is decided about them.
+      if (bytes >= policy::kChunk && !is_handle(address)) launch_path().addresses.insert(address, bytes, answer.id);
+    }
+    const policy::Address visible = is_handle(address) ? policy::Address{} : address;
+    decide(policy::AllocationSettled{answer.id, visible, bytes, answer.backing, {static_cast<std::int32_t>(result)}},
+           work);
+  }
+  carry_out(work);
+  wait_for_room(work);
+}
+
+std::optional<policy::AllocationId> Session::begin_free(policy::Address address, std::uint64_t stream) {
+  Work work;
+  policy::AllocationId id;
+  {
+    const std::unique_lock lock(mutex_);
+    Registered* found = registry_.beginning(address);
+    if (found == nullptr || found->freeing) return std::nullopt;
+    drain(work);
+    found->freeing = true;
+    id = found->id;
+    launch_path().addresses.remove(address);
+    decide(policy::FreeRequested{id, stream_of(stream)}, work);
+  }
+  carry_out(work);
+  return id;
+}
+
+void Session::end_free(policy::AllocationId allocation, CUresult result) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    if (Registered* found = registry_.find(allocation); found != nullptr) {
+      if (result == CUDA_SUCCESS) {
+        registry_.remove(allocation);
+      } else {
+        found->freeing = false;
+        if (found->bytes >= policy::kChunk && !is_handle(found->address)) launch_path().addresses.insert(found->address, found->bytes, allocation);
+      }
+    }
+    decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
+  }
+  carry_out(work);
+}
+
+std::optional<Registered> Session::registered(policy::Address address) {
+  const std::unique_lock lock(mutex_);
+  const Registered* found = registry_.holding(address);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+std::optional<Bytes> Session::reported_total(DeviceIndex device, Bytes real_total) {
+  const std::unique_lock lock(mutex_);
+  const auto seen = devices_.find(device.value);
+  if (settings_.mode == policy::ModeName::off || seen == devices_.end() || !seen->second.can_spill) return std::nullopt;
+  const Bytes card = settings_.device_budget ? std::min(settings_.device_budget->of(real_total), real_total) : real_total;
+  return settings_.report == policy::ReportMode::real ? card : card + host_total_;
+}
+
+std::optional<ReportedMemory> Session::reported_memory(DeviceIndex device, Bytes real_free, Bytes real_total) {
+  const std::optional<Bytes> total = reported_total(device, real_total);
+  if (!total) return std::nullopt;
+  const std::unique_lock lock(mutex_);
+  const policy::DeviceTotals totals = engine_.totals(device);
+  const Bytes used = totals.plain + totals.managed + totals.reserved;
+  ReportedMemory reported{total->saturating_minus(used), *total};
+  if (settings_.report == policy::ReportMode::real) {
+    const Bytes in_hbm = totals.plain + totals.reserved + totals.resident + totals.arriving;
+    reported.free = std::min(real_free, totals.budget.saturating_minus(in_hbm));
+  }
+  reported.free = std::min(reported.free, reported.total);
+  return reported;
+}
+
+}  // namespace spillway::shim

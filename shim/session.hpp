@@ -1,0 +1,162 @@
+// One run of Spillway inside the program: takes what the hooks saw to policy, in one order, and carries out what policy
+// decides.
+//
+// Made by the first successful cuInit, never destroyed (threads of the program may still be calling at exit). One lock
+// orders events; no driver call, no file and no wait happens under it. Every member is safe from any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "policy/engine.hpp"
+#include "policy/launch_shapes.hpp"
+#include "shim/launch_path.hpp"
+#include "shim/library.hpp"
+#include "shim/migration.hpp"
+#include "shim/registry.hpp"
+#include "shim/settings_source.hpp"
+#include "shim/trace_log.hpp"
+
+namespace spillway::shim {
+
+struct AllocationRequest {
+  policy::DeviceIndex device;
+  policy::Bytes bytes;
+  policy::AllocationKind kind = policy::AllocationKind::linear;
+  std::uint64_t stream = 0;  // as the rings name it
+  bool capturing = false;
+  const void* caller = nullptr;  // return address in the program
+  CUcontext context = nullptr;   // the allocation's life ends with it
+};
+
+struct AllocationAnswer {
+  policy::AllocationId id;
+  policy::Backing backing = policy::Backing::device;
+  bool refused = false;  // the program gets CUDA_ERROR_OUT_OF_MEMORY
+};
+
+// Memory as the program sees it.
+struct ReportedMemory {
+  policy::Bytes free;
+  policy::Bytes total;
+};
+
+class Session final : public LaunchObserver, public GraphObserver {
+ public:
+  // Null before the first cuInit, when everything is switched off, and in the child of a fork.
+  static Session* get();
+  // After a successful cuInit. Does nothing if there is a session, or nothing to do for one.
+  static void start();
+
+  // An allocation: ask before the driver is called, tell afterwards (also when it failed).
+  AllocationAnswer request(const AllocationRequest& request);
+  void settle(const AllocationAnswer& answer, const AllocationRequest& request, policy::Address address,
+              policy::Bytes bytes, CUresult result);
+  // A free: tell before and after. Nothing if the address begins no allocation that we know.
+  std::optional<policy::AllocationId> begin_free(policy::Address address, std::uint64_t stream);
+  void end_free(policy::AllocationId allocation, CUresult result);
+
+  // What is registered at or around an address.
+  std::optional<Registered> registered(policy::Address address);
+
+  // Nothing where the program shall see the driver's own figures. `real_*` are the driver's.
+  std::optional<ReportedMemory> reported_memory(policy::DeviceIndex device, policy::Bytes real_free,
+                                                policy::Bytes real_total);
+  std::optional<policy::Bytes> reported_total(policy::DeviceIndex device, policy::Bytes real_total);
+
+  // The program's context on this device exists: what is free can be asked now.
+  void device_used(policy::DeviceIndex device);
+  // A context is going, and all memory made in it goes with it: tell before and after, as for a free.
+  std::vector<policy::AllocationId> begin_context_end(CUcontext context);
+  void end_context_end(std::span<const policy::AllocationId> allocations, CUresult result);
+
+  // The driver may give the handle to another stream.
+  void stream_going(CUstream stream);
+
+  void before_launch(const LaunchRecord& record) noexcept override;
+  void before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept override;
+  void graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept override;
+  void graph_going(CUgraphExec executable) noexcept override;
+
+  [[nodiscard]] const policy::Settings& settings() const { return settings_; }
+
+ private:
+  // What is to be done once the lock is released.
+  struct Work {
+    std::vector<policy::Decision> decisions;
+    std::vector<std::optional<Registered>> targets;  // of each decision; nothing if it has none or it is gone
+    [[nodiscard]] bool blocking() const;
+  };
+  Session(RunSettings run, std::uint32_t device_count);
+  void see_devices(std::uint32_t count);
+  void announce() const;
+  [[nodiscard]] policy::trace::TraceHeader header() const;
+
+  // With the lock held.
+  void decide(policy::EventBody body, Work& work);
+  void decide_at(policy::Nanoseconds time, policy::EventBody body, Work& work);
+  void drain(Work& work);
+  void take(const RecordHeader& record, Work& work);
+  void launched(const LaunchRecord& record, Work& work);
+  void graph_launched(CUgraphExec executable, std::uint64_t stream, Work& work);
+  policy::LaunchShapeId shape_of(policy::FunctionId function, std::uint64_t threads, std::span<const Touch> touches,
+                                 policy::Nanoseconds time, Work& work);
+  policy::StreamId stream_of(std::uint64_t word);
+  policy::CallerId caller_of(const Library& library, Work& work);
+  void refresh_host_memory(Work& work);
+  policy::Nanoseconds since_start(std::int64_t monotonic);
+
+  // Without the lock.
+  void act_before(const std::function<void(Work&)>& tell) noexcept;
+  void carry_out(const Work& work);
+  bool wait_for_room(const Work& work);
+  void run_policy_thread();
+  void finish(const char* reason);
+
+  friend struct SessionProcess;  // fork and exit
+
+  const policy::Settings settings_;
+  const std::int64_t started_;
+  const bool acts_before_launches_;  // the modes in which pages come by faults
+
+  std::mutex mutex_;
+  policy::Engine engine_;
+  policy::LaunchShapes shapes_;
+  Registry registry_;
+  TraceLog trace_;
+  std::map<std::uint32_t, policy::DeviceSeen> devices_;
+  std::set<std::uint32_t> devices_with_context_;
+  std::unordered_map<std::uint64_t, policy::StreamId> streams_;
+  std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
+  std::unordered_map<const void*, policy::CallerId> callers_;  // by load address of the library
+  std::vector<bool> functions_told_;
+  std::vector<policy::PointerArgument> arguments_;  // scratch
+  std::uint32_t last_allocation_ = 0;
+  std::uint32_t last_graph_ = 0;
+  std::uint32_t last_stream_ = 0;
+  policy::Nanoseconds last_time_;
+  policy::Bytes host_available_;
+  policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
+  std::int64_t host_read_at_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t decided_ = 0;
+  std::uint64_t dropped_ = 0;
+
+  Migration migration_;
+  std::atomic<bool> stopping_{false};
+  std::thread policy_thread_;
+};
+
+}  // namespace spillway::shim

@@ -1,0 +1,159 @@
+// The session's way from what the hooks recorded to policy's events.
+#include <algorithm>
+#include <utility>
+
+#include "shim/driver.hpp"
+#include "shim/session.hpp"
+
+namespace spillway::shim {
+
+using policy::Nanoseconds;
+
+void Session::drain(Work& work) {
+  RingRegistry& rings = launch_path().rings;
+  rings.drain([&](const RecordHeader& record) { take(record, work); });
+  if (const std::uint64_t dropped = rings.take_dropped(); dropped > 0) {
+    dropped_ += dropped;
+    decide(policy::EventsDropped{dropped}, work);
+  }
+}
+
+void Session::take(const RecordHeader& record, Work& work) {
+  const Nanoseconds time = since_start(record.time);
+  switch (record.kind) {
+    case RecordKind::launch:
+      // Told before it happened already.
+      if (!acts_before_launches_) launched(reinterpret_cast<const LaunchRecord&>(record), work);
+      break;
+    case RecordKind::graph_launch: {
+      const auto& launch = reinterpret_cast<const GraphLaunchRecord&>(record);
+      if (!acts_before_launches_) graph_launched(reinterpret_cast<CUgraphExec>(launch.executable), record.stream, work);
+      break;
+    }
+    case RecordKind::copy: {
+      const auto& copy = reinterpret_cast<const CopyRecord&>(record);
+      decide_at(time,
+                policy::Copied{stream_of(record.stream), static_cast<policy::CopyKind>(record.detail),
+                               {copy.destination}, {copy.source}, policy::Bytes(copy.bytes)},
+                work);
+      break;
+    }
+    case RecordKind::fill: {
+      const auto& fill = reinterpret_cast<const FillRecord&>(record);
+      decide_at(time, policy::Filled{stream_of(record.stream), {fill.address}, policy::Bytes(fill.bytes)}, work);
+      break;
+    }
+  }
+}
+
+void Session::launched(const LaunchRecord& record, Work& work) {
+  const Nanoseconds time = since_start(record.header.time);
+  const policy::LaunchShapeId shape =
+      shape_of(record.function(), record.threads, {record.touches(), record.touch_count()}, time, work);
+  decide_at(time, policy::Launched{shape, stream_of(record.header.stream)}, work);
+}
+
+void Session::graph_launched(CUgraphExec executable, std::uint64_t stream, Work& work) {
+  const auto graph = graphs_.find(executable);
+  if (graph == graphs_.end()) return;  // instantiated before we listened, or by a way that we do not know
+  decide_at(last_time_, policy::GraphLaunched{graph->second, stream_of(stream)}, work);
+}
+
+policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64_t threads,
+                                        std::span<const Touch> touches, Nanoseconds time, Work& work) {
+  if (function.value >= functions_told_.size()) functions_told_.resize(function.value + 1);
+  if (!functions_told_[function.value]) {
+    functions_told_[function.value] = true;
+    decide_at(time, policy::FunctionSeen{function, launch_path().functions.name_of(function)}, work);
+  }
+  arguments_.clear();
+  for (const Touch touch : touches) arguments_.push_back({touch.argument(), {touch.address()}});
+  const policy::LaunchShapes::Answer answer = shapes_.intern(function, threads, arguments_);
+  if (answer.is_new) decide_at(time, policy::LaunchShapeSeen{answer.shape, function, threads, arguments_}, work);
+  return answer.shape;
+}
+
+policy::StreamId Session::stream_of(std::uint64_t word) {
+  if (word == 0) return {};
+  const auto [entry, inserted] = streams_.try_emplace(word, policy::StreamId{last_stream_ + 1});
+  if (inserted) ++last_stream_;
+  return entry->second;
+}
+
+policy::CallerId Session::caller_of(const Library& library, Work& work) {
+  if (library.base == nullptr) return {};
+  const auto next = policy::CallerId{static_cast<std::uint32_t>(callers_.size() + 1)};
+  const auto [entry, inserted] = callers_.try_emplace(library.base, next);
+  if (inserted) decide(policy::CallerSeen{next, library.path}, work);
+  return entry->second;
+}
+
+void Session::before_launch(const LaunchRecord& record) noexcept {
+  act_before([&](Work& work) {
+    LaunchRecord timed = record;
+    const policy::LaunchShapeId shape = shape_of(timed.function(), timed.threads,
+                                                 {record.touches(), record.touch_count()}, since_start(now()), work);
+    decide(policy::Launched{shape, stream_of(record.header.stream)}, work);
+  });
+}
+
+void Session::before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept {
+  act_before([&](Work& work) {
+    since_start(now());
+    graph_launched(executable, stream, work);
+  });
+}
+
+void Session::act_before(const std::function<void(Work&)>& tell) noexcept {
+  try {
+    Work work;
+    {
+      const std::unique_lock lock(mutex_);
+      drain(work);
+      tell(work);
+    }
+    // What leaves may be in use by launches in flight: evicting it now would let them fault it back in behind the
+    // ledger's back. The baselines pay for that, as the driver's own eviction makes them pay.
+    if (work.blocking()) driver().cuCtxSynchronize();
+    carry_out(work);
+    wait_for_room(work);
+  } catch (...) {
+    // Without memory for our own books the launch goes on as it is.
+  }
+}
+
+void Session::graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept {
+  try {
+    Work work;
+    {
+      const std::unique_lock lock(mutex_);
+      drain(work);
+      const Nanoseconds time = since_start(now());
+      policy::GraphSeen seen;
+      const auto entry = graphs_.find(executable);
+      seen.graph = entry == graphs_.end() ? policy::GraphId{++last_graph_} : entry->second;
+      graphs_[executable] = seen.graph;
+      for (const GraphKernel& kernel : kernels) {
+        seen.shapes.push_back(shape_of(kernel.function, kernel.threads, kernel.touches, time, work));
+      }
+      decide_at(time, std::move(seen), work);
+    }
+    carry_out(work);
+  } catch (...) {
+  }
+}
+
+void Session::graph_going(CUgraphExec executable) noexcept {
+  try {
+    Work work;
+    {
+      const std::unique_lock lock(mutex_);
+      drain(work);
+      graphs_.erase(executable);
+    }
+    carry_out(work);
+  } catch (...) {
+  }
+}
+
+}  // namespace spillway::shim

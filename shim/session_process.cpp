@@ -1,0 +1,143 @@
+// The session's place in the process: its start, its timer thread, fork and exit.
+#include <algorithm>
+#include <utility>
+
+#include "shim/driver.hpp"
+#include "shim/log.hpp"
+#include "shim/process.hpp"
+#include "shim/program.hpp"
+#include "shim/service_thread.hpp"
+#include "shim/session.hpp"
+#include "shim/settings_source.hpp"
+
+namespace spillway::shim {
+namespace {
+
+std::atomic<Session*> session{nullptr};
+std::once_flag started;
+
+// Rings hold some 10,000 launches a thread: a millisecond of the fastest launching is a tenth of one.
+constexpr std::chrono::milliseconds kBusyTick{1};
+constexpr std::chrono::milliseconds kIdleTick{20};
+constexpr std::chrono::milliseconds kFlushEvery{250};
+constexpr std::chrono::milliseconds kExitWait{1000};
+
+}  // namespace
+
+struct SessionProcess {
+  static void start() {
+    RunSettings run = read_settings();
+    if (run.settings.mode == policy::ModeName::off && run.settings.trace_path.empty()) return;
+    int count = 0;
+    if (driver().cuDeviceGetCount == nullptr || driver().cuDeviceGetCount(&count) != CUDA_SUCCESS || count <= 0) return;
+    auto* made = new Session(std::move(run), static_cast<std::uint32_t>(count));
+    LaunchPath& path = launch_path();
+    if (made->acts_before_launches_) path.observer.store(made, std::memory_order_release);
+    path.graphs.store(made, std::memory_order_release);
+    set_process_listener({before_fork, after_fork_parent, after_fork_child, at_exit});
+    session.store(made, std::memory_order_release);
+    path.recording.store(true, std::memory_order_release);
+  }
+  // The lock is held across the fork, so that the child's books are whole when it forgets them.
+  static void before_fork() {
+    if (Session* own = session.load()) own->mutex_.lock();
+  }
+  static void after_fork_parent() {
+    if (Session* own = session.load()) own->mutex_.unlock();
+  }
+  static void after_fork_child() {
+    Session* own = session.exchange(nullptr);
+    if (own == nullptr) return;
+    own->mutex_.unlock();
+    own->trace_.after_fork_in_child();
+    launch_path().observer.store(nullptr);
+    launch_path().graphs.store(nullptr);
+  }
+  static void at_exit() {
+    if (Session* own = session.exchange(nullptr)) own->finish("exit");
+  }
+};
+
+Session* Session::get() { return session.load(std::memory_order_acquire); }
+
+void Session::start() {
+  // A failure of ours leaves the program as it would be without us.
+  try {
+    std::call_once(started, SessionProcess::start);
+  } catch (...) {
+    SPILLWAY_LOG(warning, "could not start; the program runs without spilling");
+  }
+}
+
+void Session::run_policy_thread() {
+  auto last_flush = std::chrono::steady_clock::now();
+  std::uint64_t decided = 0;
+  std::chrono::milliseconds tick = kBusyTick;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    std::this_thread::sleep_for(tick);
+    Work work;
+    const auto moment = std::chrono::steady_clock::now();
+    {
+      const std::unique_lock lock(mutex_);
+      const std::uint64_t before = events_;
+      drain(work);
+      tick = events_ != before ? kBusyTick : std::min(tick * 2, kIdleTick);
+      if (moment - last_flush >= kFlushEvery) {
+        // Silence needs no clock: a waiting program writes no trace.
+        if (events_ != decided) decide(policy::TimePassed{}, work);
+        decided = events_;
+        trace_.flush();
+        last_flush = moment;
+      }
+    }
+    carry_out(work);
+    migration_.look_for_stuck_calls();
+  }
+}
+
+void Session::finish(const char* reason) {
+  launch_path().recording.store(false, std::memory_order_release);
+  stopping_.store(true, std::memory_order_release);
+  if (policy_thread_.joinable()) policy_thread_.join();
+  migration_.stop(kExitWait);
+  Work work;
+  policy::trace::TraceEnd end;
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+    trace_.flush();
+    end.reason = reason;
+    end.launches = engine_.launches().value;
+    end.decisions = decided_;
+    end.dropped_events = dropped_;
+    end.ignored_events = engine_.ignored_events();
+    for (const auto& [index, device] : devices_) end.devices.push_back({{index}, engine_.totals({index})});
+  }
+  trace_.close(std::move(end));
+}
+
+policy::trace::TraceHeader Session::header() const {
+  policy::trace::TraceHeader header = describe_program(settings_);
+  for (const auto& [index, device] : devices_) header.devices.push_back(device);
+  return header;
+}
+
+void Session::announce() const {
+  for (const auto& [index, device] : devices_) {
+    if (settings_.mode == policy::ModeName::off) {
+      SPILLWAY_LOG(info, "mode off: tracing only");
+    } else if (!device.can_spill) {
+      SPILLWAY_LOG(warning, "device {} ({}) has no concurrent managed access: spilling is off, the program runs as without Spillway", index, device.name);
+    } else {
+      const std::string budget = settings_.device_budget
+                                     ? policy::format_bytes(std::min(settings_.device_budget->of(device.total), device.total))
+                                     : std::string("what is free");
+      const bool virtual_memory = settings_.report == policy::ReportMode::virtual_memory;
+      SPILLWAY_LOG(info, "device {} ({}): budget {} of {}, host {}; the program sees {} memory (memory.report); {}", index,
+                   device.name, budget, policy::format_bytes(device.total), policy::format_bytes(host_total_),
+                   virtual_memory ? "virtual" : "real", prefetch_variant());
+    }
+  }
+}
+
+}  // namespace spillway::shim

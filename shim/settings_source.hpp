@@ -1,0 +1,19 @@
+// Where the run's settings come from: the policy file that SPILLWAY_POLICY names, then the environment over it.
+// `spillway run` has checked both; a bare preload has not, so every mistake is said here, once, and costs only itself.
+#pragma once
+
+#include <vector>
+
+#include "policy/rule.hpp"
+#include "policy/settings.hpp"
+
+namespace spillway::shim {
+
+struct RunSettings {
+  policy::Settings settings;
+  std::vector<policy::Rule> rules;
+};
+
+RunSettings read_settings();
+
+}  // namespace spillway::shim

@@ -1,0 +1,219 @@
+#include "policy/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/policy/scripted_program.hpp"
+
+namespace spillway::policy {
+namespace {
+
+using testing::ScriptedProgram;
+
+Settings with(ModeName mode, std::optional<Bytes> budget) {
+  Settings settings;
+  settings.mode = mode;
+  if (budget) settings.device_budget = SizeOrShare{*budget};
+  return settings;
+}
+
+std::size_t count_moves(const std::vector<Decision>& decisions, Placement to) {
+  return static_cast<std::size_t>(std::count_if(decisions.begin(), decisions.end(), [to](const Decision& decision) {
+    const auto* move = std::get_if<MoveRange>(&decision.body);
+    return move != nullptr && move->to == to;
+  }));
+}
+
+TEST(Backing, StaysPlainWhileNothingSaysThatTheRunWillSpill) {
+  ScriptedProgram program(with(ModeName::arrival, std::nullopt), 64_GiB, 256_GiB);
+  const Address small = program.allocate(4_GiB);
+  EXPECT_EQ(program.backing(small), Backing::device);
+  const Address beyond_the_share = program.allocate(16_GiB);
+  EXPECT_EQ(program.backing(beyond_the_share), Backing::managed);
+}
+
+TEST(Backing, IsManagedFromTheStartUnderABudgetBelowTheCard) {
+  ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
+  EXPECT_EQ(program.backing(program.allocate(2_MiB)), Backing::managed);
+  EXPECT_EQ(program.backing(program.allocate(2_MiB - Bytes(1))), Backing::device);
+}
+
+TEST(Backing, OffPassesEverythingThroughAndCounts) {
+  ScriptedProgram program(with(ModeName::off, 1_GiB), 64_GiB, 256_GiB);
+  const Address address = program.allocate(2_GiB);
+  EXPECT_EQ(program.backing(address), Backing::device);
+  EXPECT_EQ(program.totals().plain, 2_GiB);
+  program.free(address);
+  EXPECT_EQ(program.totals().plain, Bytes());
+}
+
+TEST(Backing, WhatCannotSpillIsRefusedAtTheBudget) {
+  ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
+  EXPECT_TRUE(program.allocate(900_MiB, AllocationKind::stream_ordered));
+  EXPECT_FALSE(program.allocate(200_MiB, AllocationKind::stream_ordered));
+  ASSERT_TRUE(std::holds_alternative<RefuseAllocation>(program.last().front().body));
+  EXPECT_EQ(std::get<RefuseAllocation>(program.last().front().body).missing, 76_MiB);
+  EXPECT_EQ(program.last().front().cause.reason, Reason::device_budget);
+}
+
+TEST(Backing, RefusesWhenHostMemoryIsUsedUp) {
+  Settings settings = with(ModeName::arrival, 1_GiB);
+  settings.host_budget = SizeOrShare{1_GiB};
+  ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  const Address address = program.allocate(2_GiB);
+  EXPECT_TRUE(address);
+  program.finish_all();
+  EXPECT_FALSE(program.allocate(2_MiB));
+  EXPECT_EQ(program.last().front().cause.reason, Reason::host_budget);
+  program.free(address);
+  EXPECT_TRUE(program.allocate(2_MiB));
+}
+
+TEST(Backing, OomFirstRefusesOnceBeforeAnythingSpills) {
+  Settings settings = with(ModeName::arrival, 1_GiB);
+  settings.oom_first = true;
+  ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  EXPECT_TRUE(program.allocate(1_GiB));
+  EXPECT_FALSE(program.allocate(64_MiB));
+  EXPECT_TRUE(program.allocate(64_MiB));
+}
+
+TEST(Backing, AFailedPlainAllocationTurnsTheRunToManaged) {
+  ScriptedProgram program(with(ModeName::arrival, std::nullopt), 64_GiB, 256_GiB);
+  EXPECT_FALSE(program.allocate(4_MiB, AllocationKind::linear, DriverResult{2}));
+  EXPECT_EQ(program.totals().plain, Bytes());
+  EXPECT_EQ(program.backing(program.allocate(4_MiB)), Backing::managed);
+}
+
+TEST(Arrival, FillsTheWindowThenTheHostAndSplitsAtAChunk) {
+  ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
+  program.allocate(768_MiB);
+  program.allocate(512_MiB);
+  program.finish_all();
+  EXPECT_EQ(program.totals().resident, 1_GiB);
+  EXPECT_EQ(program.totals().on_host, 256_MiB);
+  EXPECT_EQ(program.on_card(), 1_GiB);
+}
+
+TEST(Arrival, SendsTheLastComeOutWhenPlainMemoryNeedsRoom) {
+  ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
+  program.allocate(512_MiB);
+  const Address last = program.allocate(512_MiB);
+  program.finish_all();
+  EXPECT_TRUE(program.allocate(100_MiB, AllocationKind::stream_ordered));
+  EXPECT_EQ(program.totals().resident, 924_MiB);
+  const auto moved = std::find_if(program.decisions().rbegin(), program.decisions().rend(), [](const Decision& d) {
+    return std::holds_alternative<MoveRange>(d.body);
+  });
+  EXPECT_EQ(std::get<MoveRange>(moved->body).allocation, program.id(last));
+}
+
+TEST(Demand, EvictsTheLeastRecentlyLaunchedBeforeTheLaunch) {
+  ScriptedProgram program(with(ModeName::demand, 64_MiB), 64_GiB, 256_GiB);
+  const Address a = program.allocate(32_MiB);
+  const Address b = program.allocate(32_MiB);
+  const Address c = program.allocate(32_MiB);
+  program.launch({a});
+  program.launch({b});
+  program.launch({a});
+  EXPECT_EQ(count_moves(program.decisions(), Placement::host), 0U);
+  program.launch({c});
+  ASSERT_EQ(count_moves(program.decisions(), Placement::host), 1U);
+  for (const Decision& decision : program.decisions()) {
+    const auto* move = std::get_if<MoveRange>(&decision.body);
+    if (move == nullptr) continue;
+    EXPECT_EQ(move->allocation, program.id(b));
+    EXPECT_EQ(move->after, LaunchNumber{2});
+    EXPECT_EQ(move->urgency, Urgency::blocking);
+  }
+  EXPECT_EQ(program.totals().resident, 64_MiB);
+}
+
+TEST(Demand, WhatOneLaunchTouchesBeyondTheWindowIsMappedInPlace) {
+  ScriptedProgram program(with(ModeName::demand, 64_MiB), 64_GiB, 256_GiB);
+  const Address a = program.allocate(96_MiB);
+  program.launch({a});
+  EXPECT_EQ(program.totals().resident, 64_MiB);
+  EXPECT_EQ(program.totals().on_host, 32_MiB);
+  const auto mapped = std::count_if(program.decisions().begin(), program.decisions().end(), [](const Decision& d) {
+    return d.cause.reason == Reason::over_working_set && std::holds_alternative<AdviseRange>(d.body);
+  });
+  EXPECT_GT(mapped, 0);
+}
+
+TEST(AllocPrefetch, PrefetchesOnceAtAllocation) {
+  ScriptedProgram program(with(ModeName::alloc_prefetch, 64_MiB), 64_GiB, 256_GiB);
+  program.allocate(48_MiB);
+  EXPECT_EQ(program.totals().resident, 48_MiB);
+  program.allocate(48_MiB);
+  EXPECT_EQ(program.totals().resident, 64_MiB);
+}
+
+TEST(Frees, CancelOpenMovesAndCountOnlyWhenSettled) {
+  ScriptedProgram program(with(ModeName::arrival, 64_MiB), 64_GiB, 256_GiB);
+  const Address a = program.allocate(128_MiB);
+  ASSERT_GT(program.open_moves(), 0U);
+  program.send(FreeRequested{program.id(a), {}});
+  ASSERT_EQ(program.last().size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<CancelMoves>(program.last().front().body));
+  EXPECT_EQ(program.totals().managed, 128_MiB);
+  program.send(Freed{program.id(a), DriverResult{719}});
+  EXPECT_EQ(program.totals().managed, 128_MiB);
+  program.free(a);
+  EXPECT_EQ(program.totals().managed, Bytes());
+  EXPECT_EQ(program.totals().resident + program.totals().arriving, Bytes());
+}
+
+TEST(Engine, IgnoresImpossibleEvents) {
+  ScriptedProgram program(with(ModeName::arrival, 64_MiB), 64_GiB, 256_GiB);
+  program.send(Freed{{77}, {}});
+  program.send(AllocationSettled{{78}, {1}, 1_MiB, Backing::managed, {}});
+  program.send(Launched{{99}, {}});
+  program.send(MoveFinished{{1234}, MoveOutcome::done, {}, {}});
+  EXPECT_EQ(program.engine().ignored_events(), 3U);
+  EXPECT_EQ(program.engine().check_invariants(), "");
+}
+
+// Random programs, random order and outcome of moves: the promises hold after each event, in every mode.
+class RandomProgram : public ::testing::TestWithParam<std::tuple<ModeName, unsigned>> {};
+
+TEST_P(RandomProgram, KeepsEveryPromise) {
+  const auto [mode, seed] = GetParam();
+  std::mt19937 random(seed);
+  ScriptedProgram program(with(mode, 96_MiB), 1_GiB, 512_MiB);
+  std::vector<Address> live;
+  const auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+  for (int step = 0; step < 2000; ++step) {
+    const std::size_t what = pick(100);
+    if (what < 25) {
+      const Bytes bytes(pick(40) == 0 ? 200U << 20 : 1 + (pick(24) << 20));
+      const auto kind = pick(10) == 0 ? AllocationKind::stream_ordered : AllocationKind::linear;
+      const Address address = program.allocate(bytes, kind, DriverResult{pick(20) == 0 ? 2 : 0});
+      if (address) live.push_back(address);
+    } else if (what < 45 && !live.empty()) {
+      const std::size_t which = pick(live.size());
+      program.free(live[which]);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+    } else if (what < 80 && !live.empty()) {
+      std::vector<Address> arguments;
+      for (std::size_t n = 1 + pick(4); n > 0; --n) arguments.push_back(live[pick(live.size())]);
+      program.launch(arguments, {static_cast<std::uint32_t>(1 + pick(3))});
+    } else {
+      program.finish_one(pick(5) == 0 ? MoveOutcome::failed : MoveOutcome::done);
+    }
+    ASSERT_EQ(program.engine().check_invariants(), "") << "step " << step;
+    const DeviceTotals totals = program.totals();
+    ASSERT_LE(totals.resident + totals.arriving, totals.window) << "step " << step;
+    ASSERT_LE(program.on_card(), totals.budget) << "step " << step;
+  }
+  EXPECT_EQ(program.engine().ignored_events(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, RandomProgram,
+                         ::testing::Combine(::testing::Values(ModeName::demand, ModeName::alloc_prefetch,
+                                                              ModeName::arrival, ModeName::adaptive),
+                                            ::testing::Range(1U, 6U)));
+
+}  // namespace
+}  // namespace spillway::policy
