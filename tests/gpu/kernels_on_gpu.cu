@@ -1,5 +1,5 @@
-// Every kernel on the GPU against its host twin, on the same data: integers exactly, floats within rounding. Exit code 0
-// if all agree. Needs a GPU; tests/gpu/kernels.sh runs it.
+// Every kernel on the GPU against its host twin, on the same data: integers exactly, floats within rounding. Exit code
+// 0 if all agree. Needs a GPU; tests/gpu/kernels.sh runs it.
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -43,10 +43,22 @@ Both<unsigned long long> random_words(std::size_t count) {
   return Both<unsigned long long>(std::move(values));
 }
 
-template <class T> T* on_device(Both<T>& both) { return both.device.get(); }
-template <class T> T* on_host(Both<T>& both) { return both.host.data(); }
-template <class T> T on_device(const T& value) requires std::is_trivially_copyable_v<T> { return value; }
-template <class T> T on_host(const T& value) requires std::is_trivially_copyable_v<T> { return value; }
+template <class T>
+T* on_device(Both<T>& both) {
+  return both.device.get();
+}
+template <class T>
+T* on_host(Both<T>& both) {
+  return both.host.data();
+}
+template <class T>
+T on_device(const T& value) requires std::is_trivially_copyable_v<T> {
+  return value;
+}
+template <class T>
+T on_host(const T& value) requires std::is_trivially_copyable_v<T> {
+  return value;
+}
 
 void report(const char* name, bool good, double worst) {
   std::printf("%s %s (worst difference %.2g)\n", good ? "PASS" : "FAIL", name, worst);
@@ -69,7 +81,10 @@ double difference(Both<T>& both) {
   }
   return worst / largest;
 }
-template <class T> double difference(const T&) { return 0; }
+template <class T>
+double difference(const T&) {
+  return 0;
+}
 
 template <class... Parameter, class... Argument>
 void compare(void (*kernel)(Parameter...), dim3 grid, unsigned block, Argument&&... argument) {
@@ -87,7 +102,8 @@ void compare(void (*kernel)(Parameter...), dim3 grid, unsigned block, Argument&&
 
 void compare_perceptron() {
   const int m = 70, n = 130, k = 600;  // none a multiple of the tile
-  Both<float> a = random_floats(std::size_t(m) * k, 1), b = random_floats(std::size_t(k) * n, 2), c = random_floats(std::size_t(m) * n, 3);
+  Both<float> a = random_floats(std::size_t(m) * k, 1), b = random_floats(std::size_t(k) * n, 2),
+              c = random_floats(std::size_t(m) * n, 3);
   compare(gemm_nn, product_grid(m, n), kBlock, a, b, c, m, n, k);
   compare(gemm_nt, product_grid(m, n), kBlock, a, b, c, m, n, k);
   compare(gemm_tn, product_grid(m, n), kBlock, a, b, c, m, n, k);
@@ -114,7 +130,8 @@ void compare_decoding() {
   for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int>(i * 7 % pages.size());  // any order
   Both<int> table(pages), requests(std::vector<int>{1, 0}), positions(std::vector<int>{context, context});
   Both<float> pool(std::vector<float>(pages.size() * kv_page_elements(shape), 0.0F));
-  for (int request = 0; request < 2; ++request) compare(kv_prompt, dim3(context), kBlock, pool, table, shape, request, std::uint64_t{5});
+  for (int request = 0; request < 2; ++request)
+    compare(kv_prompt, dim3(context), kBlock, pool, table, shape, request, std::uint64_t{5});
   Both<float> x = random_floats(2 * width, 1), keys = random_floats(2 * width, 2), values = random_floats(2 * width, 3);
   compare(kv_append, dim3(2), kBlock, pool, table, shape, requests, positions, keys, values);
   Both<float> out = random_floats(2 * width, 4);
@@ -135,7 +152,8 @@ void compare_calibration(cudaLibrary_t library, Parameters device, Parameters ho
   CHECK(cudaLibraryGetKernel(&kernel, library, Parameters::kName));
   covered.insert(Parameters::kName);
   auto arguments = device.arguments();
-  CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(37), dim3(spillway::kernels::kBlockThreads), arguments.data(), 0, nullptr));
+  CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(37), dim3(spillway::kernels::kBlockThreads),
+                         arguments.data(), 0, nullptr));
   CHECK(cudaDeviceSynchronize());
   auto host_arguments = host.arguments();
   spillway::kernels::find_twin(Parameters::kName).run({}, host_arguments.data());
@@ -143,22 +161,32 @@ void compare_calibration(cudaLibrary_t library, Parameters device, Parameters ho
   report(Parameters::kName, worst == 0, worst);
 }
 
-std::uint64_t device_address(const Both<unsigned long long>& both) { return reinterpret_cast<std::uintptr_t>(both.device.get()); }
-std::uint64_t host_address(const Both<unsigned long long>& both) { return reinterpret_cast<std::uintptr_t>(both.host.data()); }
+std::uint64_t device_address(const Both<unsigned long long>& both) {
+  return reinterpret_cast<std::uintptr_t>(both.device.get());
+}
+std::uint64_t host_address(const Both<unsigned long long>& both) {
+  return reinterpret_cast<std::uintptr_t>(both.host.data());
+}
 
 void compare_calibrations() {
   using namespace spillway::kernels;
   cudaLibrary_t library = nullptr;
   CHECK(cudaLibraryLoadData(&library, calibration_image().data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
   constexpr std::uint64_t kVectors = 100003;
-  Both<unsigned long long> source = random_words(2 * kVectors), other = random_words(2 * kVectors), sink = random_words(1), sums = random_words(400);
-  const std::uint64_t ds = device_address(source), hs = host_address(source), d_sink = device_address(sink), h_sink = host_address(sink);
+  Both<unsigned long long> source = random_words(2 * kVectors), other = random_words(2 * kVectors),
+                           sink = random_words(1), sums = random_words(400);
+  const std::uint64_t ds = device_address(source), hs = host_address(source), d_sink = device_address(sink),
+                      h_sink = host_address(sink);
   compare_calibration(library, StreamRead{ds, kVectors, d_sink}, StreamRead{hs, kVectors, h_sink}, sink);
-  compare_calibration(library, StreamWrite{device_address(other), kVectors, 77}, StreamWrite{host_address(other), kVectors, 77}, other);
-  compare_calibration(library, StreamCopy{device_address(other), ds, kVectors}, StreamCopy{host_address(other), hs, kVectors}, other);
+  compare_calibration(library, StreamWrite{device_address(other), kVectors, 77},
+                      StreamWrite{host_address(other), kVectors, 77}, other);
+  compare_calibration(library, StreamCopy{device_address(other), ds, kVectors},
+                      StreamCopy{host_address(other), hs, kVectors}, other);
   compare_calibration(library, Gather{ds, 1000, 64, 5000, 3, d_sink}, Gather{hs, 1000, 64, 5000, 3, h_sink}, sink);
-  compare_calibration(library, TiledReread{ds, kVectors, 512, 3, d_sink}, TiledReread{hs, kVectors, 512, 3, h_sink}, sink);
-  compare_calibration(library, PageChecksums{ds, kVectors, 256, device_address(sums)}, PageChecksums{hs, kVectors, 256, host_address(sums)}, sums);
+  compare_calibration(library, TiledReread{ds, kVectors, 512, 3, d_sink}, TiledReread{hs, kVectors, 512, 3, h_sink},
+                      sink);
+  compare_calibration(library, PageChecksums{ds, kVectors, 256, device_address(sums)},
+                      PageChecksums{hs, kVectors, 256, host_address(sums)}, sums);
   CHECK(cudaLibraryUnload(library));
 }
 
