@@ -23,8 +23,9 @@ inline double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) /
 // Ends the program with exit code 1 when a call failed.
 inline void check(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s:%d: %s: %s (%s)\n", name, file, line, call, cudaGetErrorString(error),
-               cudaGetErrorName(error));
+  const char* slash = std::strrchr(file, '/');
+  std::fprintf(stderr, "%s: %s:%d: %s: %s (%s)\n", name, slash == nullptr ? file : slash + 1, line, call,
+               cudaGetErrorString(error), cudaGetErrorName(error));
   std::exit(1);
 }
 #define CHECK(call) ::program::check((call), #call, __FILE__, __LINE__)
