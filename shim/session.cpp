@@ -128,8 +128,8 @@ void Session::decide_at(Nanoseconds time, EventBody body, Work& work) {
   for (std::size_t index = before; index < work.decisions.size(); ++index) {
     const policy::Decision& decision = work.decisions[index];
     trace_.add(time, decision);
-    const auto allocation = std::visit(
-        [](const auto& of) -> policy::AllocationId { return of.allocation; }, decision.body);
+    const auto allocation =
+        std::visit([](const auto& of) -> policy::AllocationId { return of.allocation; }, decision.body);
     const Registered* target = registry_.find(allocation);
     work.targets.push_back(target == nullptr ? std::nullopt : std::optional(*target));
     ++decided_;
@@ -311,7 +311,8 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
         registry_.remove(allocation);
       } else {
         found->freeing = false;
-        if (found->bytes >= policy::kChunk && !is_handle(found->address)) launch_path().addresses.insert(found->address, found->bytes, allocation);
+        if (found->bytes >= policy::kChunk && !is_handle(found->address))
+          launch_path().addresses.insert(found->address, found->bytes, allocation);
       }
     }
     decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
@@ -329,7 +330,8 @@ std::optional<Bytes> Session::reported_total(DeviceIndex device, Bytes real_tota
   const std::unique_lock lock(mutex_);
   const auto seen = devices_.find(device.value);
   if (settings_.mode == policy::ModeName::off || seen == devices_.end() || !seen->second.can_spill) return std::nullopt;
-  const Bytes card = settings_.device_budget ? std::min(settings_.device_budget->of(real_total), real_total) : real_total;
+  const Bytes card =
+      settings_.device_budget ? std::min(settings_.device_budget->of(real_total), real_total) : real_total;
   return settings_.report == policy::ReportMode::real ? card : card + host_total_;
 }
 

@@ -85,8 +85,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   // The driver may give the handle to another stream.
   void stream_going(CUstream stream);
 
-  void before_launch(const LaunchRecord& record) noexcept override;
-  void before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept override;
+  void before_call(const RecordHeader& record) noexcept override;
   void graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept override;
   void graph_going(CUgraphExec executable) noexcept override;
 
@@ -109,8 +108,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   void decide_at(policy::Nanoseconds time, policy::EventBody body, Work& work);
   void drain(Work& work);
   void take(const RecordHeader& record, Work& work);
-  void launched(const LaunchRecord& record, Work& work);
-  void graph_launched(CUgraphExec executable, std::uint64_t stream, Work& work);
+  void tell(const RecordHeader& record, policy::Nanoseconds time, Work& work);
   policy::LaunchShapeId shape_of(policy::FunctionId function, std::uint64_t threads, std::span<const Touch> touches,
                                  policy::Nanoseconds time, Work& work);
   policy::StreamId stream_of(std::uint64_t word);
@@ -119,7 +117,6 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
-  void act_before(const std::function<void(Work&)>& tell) noexcept;
   void carry_out(const Work& work);
   bool wait_for_room(const Work& work);
   void run_policy_thread();

@@ -40,7 +40,10 @@ CUresult allocate(Session& session, AllocationRequest request, const AllocationC
   }
   if (first.result != CUDA_ERROR_OUT_OF_MEMORY) return first.result;
   // The program's own call is forwarded once: only a managed answer is tried.
-  const AllocationCalls spilled{[&] { return DriverMemory{CUDA_ERROR_OUT_OF_MEMORY, {}, request.bytes}; }, calls.managed};
+  const AllocationCalls spilled{[&] {
+                                  return DriverMemory{CUDA_ERROR_OUT_OF_MEMORY, {}, request.bytes};
+                                },
+                                calls.managed};
   return attempt(session, request, spilled).result;
 }
 

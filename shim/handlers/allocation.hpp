@@ -1,4 +1,5 @@
-// The one way an allocation takes through the hooks: ask policy, call the driver for what policy chose, tell the result.
+// The one way an allocation takes through the hooks: ask policy, call the driver for what policy chose, tell the
+// result.
 #pragma once
 
 #include <functional>

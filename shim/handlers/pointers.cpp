@@ -15,8 +15,8 @@ std::optional<Registered> spilled_at(CUdeviceptr_v2 address) {
   return found && found->spilled() ? found : std::nullopt;
 }
 
-// Puts the answer for device memory in place of the one for managed memory, where they differ. False: the attribute does
-// not exist for device memory.
+// Puts the answer for device memory in place of the one for managed memory, where they differ. False: the attribute
+// does not exist for device memory.
 bool answer_as_device(CUpointer_attribute attribute, const Registered& memory, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -44,7 +44,8 @@ CUresult pointer_attribute(RealCall<PFN_cuPointerGetAttribute_v4000>& real, void
   if (result != CUDA_SUCCESS || data == nullptr) return result;
   const auto memory = spilled_at(ptr);
   if (!memory) return result;
-  // The driver's code for an attribute that device memory has not; data was written, as the driver's contract leaves open.
+  // The driver's code for an attribute that device memory has not; data was written, as the driver's contract leaves
+  // open.
   return answer_as_device(attribute, *memory, data) ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
