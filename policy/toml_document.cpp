@@ -7,6 +7,17 @@
 #include <sstream>
 #include <utility>
 
+namespace {
+// Thrown and caught in this file only.
+struct BrokenAssumption {};
+[[noreturn]] void broken_assumption() { throw BrokenAssumption(); }
+}  // namespace
+
+// The library asserts what a broken file does not keep (3.3 on the line "[=]"), and without assertions goes on to
+// undefined behaviour. In somebody else's program neither will do: its assertions become a fault like any other, in
+// every build.
+#undef NDEBUG
+#define TOML_ASSERT(holds) ((holds) ? static_cast<void>(0) : broken_assumption())
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 1
@@ -139,6 +150,22 @@ void blank_line(std::string& text, std::uint32_t line) {
                header ? std::string(kLostTable) + std::to_string(line) + "\"]" : std::string());
 }
 
+// The first line below `above` whose bracket is followed by nothing that a name could begin with; if there is none, the
+// first line, so that the search for further faults ends.
+TextPosition find_bad_header(std::string_view text, std::uint32_t above) {
+  constexpr std::string_view kNameStart = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-\"'";
+  for (std::uint32_t line = above + 1;; ++line) {
+    const auto span = find_line(text, line);
+    if (!span) return {1, 1};
+    const std::string_view content = text.substr(span->begin, span->end - span->begin);
+    const std::size_t bracket = content.find_first_not_of(" \t");
+    if (bracket == std::string_view::npos || content[bracket] != '[') continue;
+    const std::size_t name = content.find_first_not_of("[ \t", bracket);
+    if (name == std::string_view::npos) return {line, static_cast<std::uint32_t>(content.size() + 1)};
+    if (kNameStart.find(content[name]) == std::string_view::npos) return {line, static_cast<std::uint32_t>(name + 1)};
+  }
+}
+
 // The last line of an inline table that was broken over several: the first with a closing brace, unless another table
 // begins before it.
 std::uint32_t inline_table_end(std::string_view text, std::uint32_t line) {
@@ -185,21 +212,29 @@ TomlDocument read_toml(std::string_view text) {
   std::string remaining(text);
   std::uint32_t blanked = 0;
   while (document.faults.size() < kMostFaults) {
-    const toml::parse_result result = toml::parse(std::string_view(remaining));
-    if (result) {
-      document.root = convert_table(result.table());
-      break;
+    TomlFault fault;
+    bool inline_table = false;
+    try {
+      const toml::parse_result result = toml::parse(std::string_view(remaining));
+      if (result) {
+        document.root = convert_table(result.table());
+        break;
+      }
+      const std::string_view description = result.error().description();
+      fault = {position(result.error().source().begin), "", readable(description), remedy_for(description)};
+      inline_table = broken_inline_table(description);
+    } catch (const BrokenAssumption&) {
+      fault = {find_bad_header(remaining, blanked), "",
+               "expected the name of a table behind the bracket (table header)", ""};
     }
-    const toml::parse_error& error = result.error();
-    const TextPosition at = position(error.source().begin);
-    const auto span = find_line(text, at.line);
-    const std::string_view line = span ? text.substr(span->begin, span->end - span->begin) : std::string_view();
-    document.faults.push_back(
-        {at, std::string(trimmed(line)), readable(error.description()), remedy_for(error.description())});
-    // An error that does not move down the text would be found for ever.
-    if (at.line <= blanked) break;
-    const std::uint32_t last = broken_inline_table(error.description()) ? inline_table_end(text, at.line) : at.line;
-    for (blanked = at.line; blanked < last; ++blanked) blank_line(remaining, blanked);
+    const auto span = find_line(text, fault.at.line);
+    if (span) fault.line = trimmed(text.substr(span->begin, span->end - span->begin));
+    const std::uint32_t line = fault.at.line;
+    document.faults.push_back(std::move(fault));
+    // A fault that does not move down the text would be found for ever.
+    if (line <= blanked) break;
+    const std::uint32_t last = inline_table ? inline_table_end(text, line) : line;
+    for (blanked = line; blanked < last; ++blanked) blank_line(remaining, blanked);
     blank_line(remaining, blanked);
   }
   return document;
