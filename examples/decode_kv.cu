@@ -1,5 +1,5 @@
-// Batched greedy decoding over a paged key-value cache, in plain CUDA. All requests keep their cache in device memory; only
-// a few run at a time: a scheduler resumes those with the earliest deadline for some tokens and parks them again.
+// Batched greedy decoding over a paged key-value cache, in plain CUDA. All requests keep their cache in device memory;
+// only a few run at a time: a scheduler resumes those with the earliest deadline for some tokens and parks them again.
 // Prompts are made up (their keys and values are written by a kernel), so that a run is about decoding only.
 #include <algorithm>
 #include <atomic>
@@ -7,174 +7,16 @@
 #include <numeric>
 #include <thread>
 
-#include "examples/decode_reference.hpp"
-#include "examples/program.cuh"
-#include "kernels/decode.cuh"
-#include "kernels/mlp.cuh"
+#include "examples/decoder.cuh"
 
 namespace {
 
-using program::Tensor;
-using namespace workload;
+using workload::Decoder;
+using workload::Request;
 
 // Allowed difference of a chosen token's logit from the CPU reference's; logits are of the order of 1 to 5, and float
 // against double differs by about 1e-6 after some layers.
 constexpr double kLogitTolerance = 1e-4;
-
-struct Request {
-  long long deadline = 0;  // in scheduler rounds
-  bool running = false;    // in the round before this one
-  int pages = 0;           // in its row of the page table
-  int next_token = 0;
-  std::vector<int> tokens;     // decoded so far
-  std::vector<float> logits;   // of each decoded token
-};
-
-class Decoder {
- public:
-  Decoder(const DecoderShape& shape, int requests, int resident, int page_tokens)
-      : shape_(shape),
-        kv_{shape.heads, shape.head_size, page_tokens, (shape.context + shape.steps + page_tokens - 1) / page_tokens},
-        requests_(static_cast<std::size_t>(requests)),
-        table_(static_cast<std::size_t>(requests) * static_cast<std::size_t>(kv_.pages_per_request), 0),
-        device_table_(table_.size()),
-        width_(static_cast<std::size_t>(shape.width())),
-        embedding_(static_cast<std::size_t>(shape.vocabulary) * width_),
-        vocabulary_(embedding_.count()),
-        rows_(static_cast<std::size_t>(resident)),
-        batch_requests_(rows_), batch_positions_(rows_), batch_tokens_(rows_), best_(rows_),
-        logits_(rows_ * static_cast<std::size_t>(shape.vocabulary)) {
-    for (int layer = 0; layer < shape.layers; ++layer) {
-      for (Matrix matrix : {Matrix::query, Matrix::key, Matrix::value, Matrix::output}) {
-        matrices_.emplace_back(width_ * width_);
-        fill(matrices_.back(), matrix_seed(shape, layer, matrix), matrix_scale(shape, matrix));
-      }
-      pools_.emplace_back(table_.size() * kv_page_elements(kv_));
-      pools_.back().zero();
-    }
-    fill(embedding_, embedding_seed(shape), 1.0F);
-    fill(vocabulary_, vocabulary_seed(shape), vocabulary_scale(shape));
-    for (int i = 0; i < 6; ++i) scratch_.emplace_back(rows_ * width_);
-    for (int request = 0; request < requests; ++request) admit(request);
-  }
-
-  std::vector<Request>& requests() { return requests_; }
-
-  // Decodes one token for each request named (at most `resident` of them).
-  void step(const std::vector<int>& batch) {
-    std::vector<int> positions, tokens;
-    for (int number : batch) {
-      const Request& request = requests_[static_cast<std::size_t>(number)];
-      positions.push_back(shape_.context + static_cast<int>(request.tokens.size()));
-      tokens.push_back(request.next_token);
-      grow(number, positions.back() + 1);
-    }
-    if (table_changed_) device_table_.upload(table_);
-    table_changed_ = false;
-    batch_requests_.upload(batch);
-    batch_positions_.upload(positions);
-    batch_tokens_.upload(tokens);
-    forward(static_cast<int>(batch.size()));
-    const std::vector<int> chosen = batch_tokens_.download(batch.size());
-    const std::vector<float> best = best_.download(batch.size());
-    for (std::size_t row = 0; row < batch.size(); ++row) {
-      Request& request = requests_[static_cast<std::size_t>(batch[row])];
-      request.next_token = chosen[row];
-      request.tokens.push_back(chosen[row]);
-      request.logits.push_back(best[row]);
-    }
-  }
-
-  // One number for all keys and values: equal only if every bit is.
-  unsigned long long cache_checksum() const {
-    Tensor<unsigned long long> sum(1);
-    sum.zero();
-    for (const Tensor<float>& pool : pools_) {
-      checksum<<<blocks_for(pool.count()), kBlock>>>(reinterpret_cast<const unsigned*>(pool.get()), pool.count(), sum.get());
-      CHECK_LAUNCH();
-    }
-    return sum.download()[0];
-  }
-
- private:
-  static void fill(Tensor<float>& tensor, std::uint64_t seed, float scale) {
-    fill_uniform<<<blocks_for(tensor.count()), kBlock>>>(tensor.get(), tensor.count(), seed, scale);
-    CHECK_LAUNCH();
-  }
-
-  // Gives a request pages enough for `tokens` tokens, the next ones that were never used.
-  void grow(int number, int tokens) {
-    Request& request = requests_[static_cast<std::size_t>(number)];
-    while (request.pages * kv_.page_tokens < tokens) {
-      table_[static_cast<std::size_t>(number) * static_cast<std::size_t>(kv_.pages_per_request) +
-             static_cast<std::size_t>(request.pages++)] = next_page_++;
-      table_changed_ = true;
-    }
-  }
-
-  void admit(int number) {
-    grow(number, shape_.context);
-    device_table_.upload(table_);
-    requests_[static_cast<std::size_t>(number)].next_token = first_token(shape_, number);
-    for (int layer = 0; layer < shape_.layers; ++layer) {
-      kv_prompt<<<static_cast<unsigned>(shape_.context), kBlock>>>(pools_[static_cast<std::size_t>(layer)].get(),
-                                                                   device_table_.get(), kv_, number, prompt_seed(shape_, layer));
-      CHECK_LAUNCH();
-    }
-  }
-
-  void project(const Tensor<float>& x, std::size_t layer, Matrix matrix, const Tensor<float>& y, int rows) {
-    const int width = shape_.width();
-    gemm_nn<<<product_grid(rows, width), kBlock>>>(x.get(), matrices_[layer * 4 + static_cast<std::size_t>(matrix)].get(),
-                                                   y.get(), rows, width, width);
-    CHECK_LAUNCH();
-  }
-
-  void forward(int rows) {
-    const auto blocks = static_cast<unsigned>(rows);
-    const std::size_t elements = static_cast<std::size_t>(rows) * width_;
-    Tensor<float>&x = scratch_[0], &h = scratch_[1], &q = scratch_[2], &k = scratch_[3], &v = scratch_[4], &mixed = scratch_[5];
-    embedding_gather<<<blocks, kBlock>>>(embedding_.get(), batch_tokens_.get(), x.get(), shape_.width());
-    CHECK_LAUNCH();
-    for (std::size_t layer = 0; layer < pools_.size(); ++layer) {
-      rms_normalize<<<blocks, kWarps * 32>>>(x.get(), h.get(), shape_.width());
-      CHECK_LAUNCH();
-      project(h, layer, Matrix::query, q, rows);
-      project(h, layer, Matrix::key, k, rows);
-      project(h, layer, Matrix::value, v, rows);
-      kv_append<<<blocks, kBlock>>>(pools_[layer].get(), device_table_.get(), kv_, batch_requests_.get(),
-                                    batch_positions_.get(), k.get(), v.get());
-      CHECK_LAUNCH();
-      paged_attention<<<dim3(blocks, static_cast<unsigned>(shape_.heads)), kWarps * 32>>>(
-          mixed.get(), q.get(), pools_[layer].get(), device_table_.get(), kv_, batch_requests_.get(), batch_positions_.get());
-      CHECK_LAUNCH();
-      project(mixed, layer, Matrix::output, h, rows);
-      add_in_place<<<blocks_for(elements), kBlock>>>(x.get(), h.get(), elements);
-      CHECK_LAUNCH();
-    }
-    rms_normalize<<<blocks, kWarps * 32>>>(x.get(), h.get(), shape_.width());
-    CHECK_LAUNCH();
-    gemm_nt<<<product_grid(rows, shape_.vocabulary), kBlock>>>(h.get(), vocabulary_.get(), logits_.get(), rows,
-                                                               shape_.vocabulary, shape_.width());
-    CHECK_LAUNCH();
-    argmax_rows<<<blocks, kWarps * 32>>>(logits_.get(), batch_tokens_.get(), best_.get(), shape_.vocabulary);
-    CHECK_LAUNCH();
-  }
-
-  DecoderShape shape_;
-  KvShape kv_;
-  std::vector<Request> requests_;
-  std::vector<int> table_;  // [request][page of the request] -> page of the pools
-  bool table_changed_ = false;
-  int next_page_ = 0;
-  Tensor<int> device_table_;
-  std::size_t width_;
-  std::vector<Tensor<float>> matrices_, pools_, scratch_;
-  Tensor<float> embedding_, vocabulary_;
-  std::size_t rows_;
-  Tensor<int> batch_requests_, batch_positions_, batch_tokens_;
-  Tensor<float> best_, logits_;
-};
 
 struct Schedule {
   long long rounds = 0, resumed = 0, parked = 0, tokens = 0;
@@ -248,7 +90,8 @@ bool verified(const DecoderShape& shape, const std::vector<Request>& requests, s
     workers.emplace_back([&] {
       for (std::size_t i = next++; i < count; i = next++) {
         const std::size_t number = i * requests.size() / count;
-        differences[i] = reference.worst_difference(static_cast<int>(number), requests[number].tokens, requests[number].logits);
+        differences[i] =
+            reference.worst_difference(static_cast<int>(number), requests[number].tokens, requests[number].logits);
       }
     });
   }
@@ -256,8 +99,8 @@ bool verified(const DecoderShape& shape, const std::vector<Request>& requests, s
   bool good = true;
   for (std::size_t i = 0; i < count; ++i) {
     if (differences[i] <= kLogitTolerance) continue;
-    std::fprintf(stderr, "%s: request %zu: logits differ from the CPU reference's by %.3g (allowed %.2g)\n", program::name,
-                 i * requests.size() / count, differences[i], kLogitTolerance);
+    std::fprintf(stderr, "%s: request %zu: logits differ from the CPU reference's by %.3g (allowed %.2g)\n",
+                 program::name, i * requests.size() / count, differences[i], kLogitTolerance);
     good = false;
   }
   std::printf("worst logit difference from the CPU reference: %.2g (allowed %.2g), %zu of %zu requests checked\n",
@@ -272,7 +115,8 @@ int main(int argc, char** argv) {
   long long requests = 48, resident = 8, context = 512, steps = 8, quantum = 4, layers = 2, heads = 4, head_size = 64,
             vocabulary = 1024, page_tokens = 16, seed = 1, check = -1;
   std::string outputs_path;
-  program::Flags flags("decodes many requests over a paged key-value cache, a few at a time, and checks what comes out");
+  program::Flags flags(
+      "decodes many requests over a paged key-value cache, a few at a time, and checks what comes out");
   flags.number("--requests", &requests, 1, 1000000, "requests, all with their cache in device memory");
   flags.number("--resident", &resident, 1, 65535, "requests that run at a time");
   flags.number("--context", &context, 1, 1000000, "tokens of every prompt");
@@ -280,19 +124,20 @@ int main(int argc, char** argv) {
   flags.number("--quantum", &quantum, 1, 100000, "tokens a request decodes before it may be parked");
   flags.number("--layers", &layers, 1, 1000, "layers of the model");
   flags.number("--heads", &heads, 1, 1024, "attention heads");
-  flags.number("--head-size", &head_size, 1, kMaximumHeadSize, "elements of a head");
+  flags.number("--head-size", &head_size, 1, workload::kMaximumHeadSize, "elements of a head");
   flags.number("--vocabulary", &vocabulary, 2, 1000000, "tokens the model knows");
   flags.number("--page-tokens", &page_tokens, 1, 4096, "tokens in a page of the cache");
   flags.number("--seed", &seed, 0, 1000000000, "seed of weights and prompts");
   flags.number("--check", &check, -1, 1000000, "how many requests to check, -1 for as many as the CPU can afford");
   flags.text("--outputs", &outputs_path, "FILE: writes all tokens and logits, and a check-sum of the cache");
   flags.parse(argc, argv);
-  const DecoderShape shape{static_cast<int>(layers), static_cast<int>(heads), static_cast<int>(head_size),
-                           static_cast<int>(vocabulary), static_cast<int>(context), static_cast<int>(steps),
+  const DecoderShape shape{static_cast<int>(layers),        static_cast<int>(heads),   static_cast<int>(head_size),
+                           static_cast<int>(vocabulary),    static_cast<int>(context), static_cast<int>(steps),
                            static_cast<std::uint64_t>(seed)};
 
   const auto setup = std::chrono::steady_clock::now();
-  Decoder decoder(shape, static_cast<int>(requests), static_cast<int>(std::min(resident, requests)), static_cast<int>(page_tokens));
+  Decoder decoder(shape, static_cast<int>(requests), static_cast<int>(std::min(resident, requests)),
+                  static_cast<int>(page_tokens));
   CHECK(cudaDeviceSynchronize());
   std::printf("%lld requests of %lld + %lld tokens: %.1f MiB allocated, set up in %.2f s\n", requests, context, steps,
               program::mebibytes(program::bytes_allocated), program::seconds_since(setup));
@@ -301,8 +146,10 @@ int main(int argc, char** argv) {
                                     static_cast<int>(steps));
   CHECK(cudaDeviceSynchronize());
   const double seconds = program::seconds_since(start);
-  std::printf("%lld rounds, %lld times resumed, %lld times parked\n", schedule.rounds, schedule.resumed, schedule.parked);
-  std::printf("%lld tokens in %.2f s: %.1f tokens/s\n", schedule.tokens, seconds, static_cast<double>(schedule.tokens) / seconds);
+  std::printf("%lld rounds, %lld times resumed, %lld times parked\n", schedule.rounds, schedule.resumed,
+              schedule.parked);
+  std::printf("%lld tokens in %.2f s: %.1f tokens/s\n", schedule.tokens, seconds,
+              static_cast<double>(schedule.tokens) / seconds);
   const unsigned long long cache = decoder.cache_checksum();
   std::printf("cache check-sum %016llx\n", cache);
   if (!outputs_path.empty()) write_outputs(outputs_path, decoder.requests(), cache);

@@ -8,7 +8,9 @@
 
 namespace {
 
-std::uint64_t stream(const DecoderShape& shape, std::uint64_t number) { return workload::mix(shape.seed * 100000 + number); }
+std::uint64_t stream(const DecoderShape& shape, std::uint64_t number) {
+  return workload::mix(shape.seed * 100000 + number);
+}
 
 std::vector<float> uniform_values(std::size_t count, std::uint64_t seed, float scale) {
   std::vector<float> values(count);
@@ -49,10 +51,12 @@ int first_token(const DecoderShape& shape, int request) {
                           static_cast<std::uint64_t>(shape.vocabulary));
 }
 
-DecodeReference::DecodeReference(const DecoderShape& shape) : shape_(shape), width_(static_cast<std::size_t>(shape.width())) {
+DecodeReference::DecodeReference(const DecoderShape& shape)
+    : shape_(shape), width_(static_cast<std::size_t>(shape.width())) {
   for (int layer = 0; layer < shape.layers; ++layer) {
     for (Matrix matrix : {Matrix::query, Matrix::key, Matrix::value, Matrix::output}) {
-      matrices_.push_back(uniform_values(width_ * width_, matrix_seed(shape, layer, matrix), matrix_scale(shape, matrix)));
+      matrices_.push_back(
+          uniform_values(width_ * width_, matrix_seed(shape, layer, matrix), matrix_scale(shape, matrix)));
     }
   }
   const std::size_t entries = static_cast<std::size_t>(shape.vocabulary) * width_;
@@ -136,7 +140,8 @@ std::vector<DecodeReference::Cache> DecodeReference::prompt(int request) const {
   return caches;
 }
 
-double DecodeReference::worst_difference(int request, const std::vector<int>& tokens, const std::vector<float>& logits) const {
+double DecodeReference::worst_difference(int request, const std::vector<int>& tokens,
+                                         const std::vector<float>& logits) const {
   if (tokens.size() != static_cast<std::size_t>(shape_.steps)) return std::numeric_limits<double>::infinity();
   std::vector<Cache> caches = prompt(request);
   double worst = 0;
@@ -144,7 +149,8 @@ double DecodeReference::worst_difference(int request, const std::vector<int>& to
   for (std::size_t step = 0; step < tokens.size(); ++step) {
     const Values expected = decode(token, caches);
     token = tokens[step];
-    if (token < 0 || token >= shape_.vocabulary || std::isnan(logits[step])) return std::numeric_limits<double>::infinity();
+    if (token < 0 || token >= shape_.vocabulary || std::isnan(logits[step]))
+      return std::numeric_limits<double>::infinity();
     const double chosen = expected[static_cast<std::size_t>(token)];
     const double largest = *std::max_element(expected.begin(), expected.end());
     worst = std::max({worst, std::fabs(static_cast<double>(logits[step]) - chosen), largest - chosen});

@@ -33,7 +33,8 @@ class DecodeReference {
   explicit DecodeReference(const DecoderShape& shape);
   // How far the program's greedy choices for one request are from the reference's: the largest of
   // |its logit - the reference's for that token| and (largest reference logit - the reference's for that token).
-  [[nodiscard]] double worst_difference(int request, const std::vector<int>& tokens, const std::vector<float>& logits) const;
+  [[nodiscard]] double worst_difference(int request, const std::vector<int>& tokens,
+                                        const std::vector<float>& logits) const;
 
  private:
   using Values = std::vector<double>;

@@ -11,7 +11,8 @@ namespace {
 // Splits [0, count) among the machine's threads.
 template <class Body>
 void in_parallel(std::size_t count, Body body) {
-  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, std::max<std::size_t>(count / 64, 1));
+  const std::size_t threads =
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, std::max<std::size_t>(count / 64, 1));
   std::vector<std::thread> workers;
   for (std::size_t t = 0; t < threads; ++t) {
     workers.emplace_back([=] { body(count * t / threads, count * (t + 1) / threads); });
@@ -29,7 +30,9 @@ std::vector<float> uniform_values(std::size_t count, std::uint64_t seed, float s
 
 }  // namespace
 
-std::uint64_t weight_seed(const MlpShape& shape, int layer) { return workload::mix(shape.seed * 1000 + 10 + static_cast<std::uint64_t>(layer)); }
+std::uint64_t weight_seed(const MlpShape& shape, int layer) {
+  return workload::mix(shape.seed * 1000 + 10 + static_cast<std::uint64_t>(layer));
+}
 std::uint64_t input_seed(const MlpShape& shape) { return workload::mix(shape.seed * 1000 + 1); }
 std::uint64_t target_seed(const MlpShape& shape) { return workload::mix(shape.seed * 1000 + 2); }
 float weight_scale(const MlpShape& shape) { return std::sqrt(6.0F / static_cast<float>(shape.width)); }
@@ -89,7 +92,8 @@ void MlpReference::adam(float& weight, double gradient, float& m, float& v) cons
   const double new_v = kBeta2 * static_cast<double>(v) + (1 - kBeta2) * gradient * gradient;
   const double corrected_m = new_m / (1 - std::pow(kBeta1, step_));
   const double corrected_v = new_v / (1 - std::pow(kBeta2, step_));
-  weight = static_cast<float>(static_cast<double>(weight) - static_cast<double>(learning_rate(shape_)) * corrected_m / (std::sqrt(corrected_v) + kEpsilon));
+  weight = static_cast<float>(static_cast<double>(weight) - static_cast<double>(learning_rate(shape_)) * corrected_m /
+                                                                (std::sqrt(corrected_v) + kEpsilon));
   m = static_cast<float>(new_m);
   v = static_cast<float>(new_v);
 }

@@ -26,7 +26,9 @@ class MlpReference {
   // One training step; returns the loss before the update.
   double step();
   // Weights of one layer, width x width, inputs first.
-  [[nodiscard]] const std::vector<float>& weights(int layer) const { return layers_[static_cast<std::size_t>(layer)].weight; }
+  [[nodiscard]] const std::vector<float>& weights(int layer) const {
+    return layers_[static_cast<std::size_t>(layer)].weight;
+  }
 
  private:
   struct Layer {

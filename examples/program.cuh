@@ -23,8 +23,9 @@ inline double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) /
 // Ends the program with exit code 1 when a call failed.
 inline void check(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s:%d: %s: %s (%s)\n", name, file, line, call, cudaGetErrorString(error),
-               cudaGetErrorName(error));
+  const char* slash = std::strrchr(file, '/');
+  std::fprintf(stderr, "%s: %s:%d: %s: %s (%s)\n", name, slash == nullptr ? file : slash + 1, line, call,
+               cudaGetErrorString(error), cudaGetErrorName(error));
   std::exit(1);
 }
 #define CHECK(call) ::program::check((call), #call, __FILE__, __LINE__)
@@ -40,15 +41,16 @@ class Tensor {
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, bytes());
     if (error == cudaErrorMemoryAllocation) {
-      std::fprintf(stderr, "%s: out of memory: %.1f MiB asked for with %.1f MiB allocated before\n", name, mebibytes(bytes()),
-                   mebibytes(bytes_allocated));
+      std::fprintf(stderr, "%s: out of memory: %.1f MiB asked for with %.1f MiB allocated before\n", name,
+                   mebibytes(bytes()), mebibytes(bytes_allocated));
       std::exit(1);
     }
     CHECK(error);
     data_ = static_cast<T*>(memory);
     bytes_allocated += bytes();
   }
-  Tensor(Tensor&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Tensor(Tensor&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
   Tensor& operator=(Tensor&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
@@ -61,7 +63,9 @@ class Tensor {
   std::size_t count() const { return count_; }
   std::size_t bytes() const { return count_ * sizeof(T); }
   void zero() { CHECK(cudaMemset(data_, 0, bytes())); }
-  void upload(const std::vector<T>& host) { CHECK(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice)); }
+  void upload(const std::vector<T>& host) {
+    CHECK(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
+  }
   std::vector<T> download() const { return download(count_); }
   std::vector<T> download(std::size_t count) const {
     std::vector<T> host(count);
@@ -86,7 +90,9 @@ class Flags {
   void number(const char* flag, long long* value, long long least, long long most, const char* help) {
     rows_.push_back({flag, value, nullptr, least, most, help});
   }
-  void text(const char* flag, std::string* value, const char* help) { rows_.push_back({flag, nullptr, value, 0, 0, help}); }
+  void text(const char* flag, std::string* value, const char* help) {
+    rows_.push_back({flag, nullptr, value, 0, 0, help});
+  }
 
   void parse(int argc, char** argv) const {
     for (int i = 1; i < argc; ++i) {
@@ -94,8 +100,10 @@ class Flags {
       const Row* row = find(argv[i]);
       if (row == nullptr) fail("%s is no flag of this program; see --help", argv[i]);
       if (++i == argc) fail("%s needs a value; see --help", argv[i - 1]);
-      if (row->text != nullptr) *row->text = argv[i];
-      else set_number(*row, argv[i]);
+      if (row->text != nullptr)
+        *row->text = argv[i];
+      else
+        set_number(*row, argv[i]);
     }
   }
 
@@ -135,8 +143,10 @@ class Flags {
   [[noreturn]] void print_help() const {
     std::printf("%s: %s\n", name, purpose_);
     for (const Row& row : rows_) {
-      if (row.number != nullptr) std::printf("  %-16s %s (%lld to %lld; default %lld)\n", row.flag, row.help, row.least, row.most, *row.number);
-      else std::printf("  %-16s %s\n", row.flag, row.help);
+      if (row.number != nullptr)
+        std::printf("  %-16s %s (%lld to %lld; default %lld)\n", row.flag, row.help, row.least, row.most, *row.number);
+      else
+        std::printf("  %-16s %s\n", row.flag, row.help);
     }
     std::printf("Exit code: 0 verified, 1 out of memory, a CUDA error or a mismatch, 2 a bad flag.\n");
     std::exit(0);

@@ -15,8 +15,8 @@ using namespace workload;
 // Relative difference allowed between a loss and the reference's: sums in float against sums in double differ by about
 // 1e-7, and Adam makes more of it where a gradient is near zero, since it moves such a weight a full step either way.
 constexpr double kLossTolerance = 1e-5;
-// Root mean square of the difference of a layer's weights, in learning rates: one page of 4 KiB lost out of 64 MiB gives
-// more than this, rounding a hundredth of it.
+// Root mean square of the difference of a layer's weights, in learning rates: one page of 4 KiB lost out of 64 MiB
+// gives more than this, rounding a hundredth of it.
 constexpr double kWeightTolerance = 0.02;
 
 struct Parameter {
@@ -53,8 +53,8 @@ class Trainer {
   double step() {
     ++step_;
     for (int layer = 0; layer < shape_.layers; ++layer) forward(layer);
-    squared_error<<<static_cast<unsigned>(shape_.batch), kBlock>>>(activations_.back().get(), target_.get(), gradient_.get(),
-                                                                   row_sums_.get(), shape_.batch, shape_.width);
+    squared_error<<<static_cast<unsigned>(shape_.batch), kBlock>>>(
+        activations_.back().get(), target_.get(), gradient_.get(), row_sums_.get(), shape_.batch, shape_.width);
     CHECK_LAUNCH();
     for (int layer = shape_.layers; layer-- > 0;) backward(layer);
     const AdamScalars scalars = adam_scalars(learning_rate(shape_), step_);
@@ -77,7 +77,7 @@ class Trainer {
       for (const Parameter& parameter : *parameters) {
         for (const Tensor<float>* tensor : {&parameter.value, &parameter.m, &parameter.v}) {
           checksum<<<blocks_for(tensor->count()), kBlock>>>(reinterpret_cast<const unsigned*>(tensor->get()),
-                                                           tensor->count(), state_sum_.get());
+                                                            tensor->count(), state_sum_.get());
           CHECK_LAUNCH();
         }
       }
@@ -105,15 +105,15 @@ class Trainer {
   void backward(int layer) {
     const auto at = static_cast<std::size_t>(layer);
     const int batch = shape_.batch, width = shape_.width;
-    gemm_tn<<<product_grid(width, width), kBlock>>>(activations_[at].get(), gradient_.get(), weights_[at].gradient.get(),
-                                                    width, width, batch);
+    gemm_tn<<<product_grid(width, width), kBlock>>>(activations_[at].get(), gradient_.get(),
+                                                    weights_[at].gradient.get(), width, width, batch);
     CHECK_LAUNCH();
     bias_gradient<<<blocks_for(static_cast<std::size_t>(width)), kBlock>>>(gradient_.get(), biases_[at].gradient.get(),
                                                                            batch, width);
     CHECK_LAUNCH();
     if (layer == 0) return;
-    gemm_nt<<<product_grid(batch, width), kBlock>>>(gradient_.get(), weights_[at].value.get(), other_gradient_.get(), batch,
-                                                    width, width);
+    gemm_nt<<<product_grid(batch, width), kBlock>>>(gradient_.get(), weights_[at].value.get(), other_gradient_.get(),
+                                                    batch, width, width);
     CHECK_LAUNCH();
     relu_gradient<<<blocks_for(elements_), kBlock>>>(other_gradient_.get(), activations_[at].get(), elements_);
     CHECK_LAUNCH();
@@ -171,7 +171,8 @@ bool verified(const Trainer& trainer, const MlpShape& shape, const std::vector<d
     const double difference = std::fabs(losses[step] - expected) / std::fabs(expected);
     worst = std::max(worst, difference);
     if (!(difference <= kLossTolerance)) {
-      std::fprintf(stderr, "%s: step %zu: loss %.9g, but the CPU reference has %.9g (relative difference %.2g, allowed %.2g)\n",
+      std::fprintf(stderr,
+                   "%s: step %zu: loss %.9g, but the CPU reference has %.9g (relative difference %.2g, allowed %.2g)\n",
                    program::name, step + 1, losses[step], expected, difference, kLossTolerance);
       good = false;
     }
@@ -196,7 +197,9 @@ int main(int argc, char** argv) {
   program::name = "train_adam";
   long long layers = 4, width = 1024, batch = 16, steps = 4, seed = 1, verify = -1;
   std::string losses_path;
-  program::Flags flags("trains a multi-layer perceptron with Adam and checks it against the CPU; uses 16 bytes of device memory a weight");
+  program::Flags flags(
+      "trains a multi-layer perceptron with Adam and checks it against the CPU; uses 16 bytes of device memory a "
+      "weight");
   flags.number("--layers", &layers, 1, 4096, "layers, each width x width");
   flags.number("--width", &width, 1, 32768, "inputs and outputs of every layer");
   flags.number("--batch", &batch, 1, 65535, "examples a step");

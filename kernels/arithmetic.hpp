@@ -1,5 +1,5 @@
-// The arithmetic of every kernel, one element at a time: the CUDA kernel and its host twin both call these, so that they
-// can differ by the order of a sum only. Plain C++ and CUDA alike; no state, any thread.
+// The arithmetic of every kernel, one element at a time: the CUDA kernel and its host twin both call these, so that
+// they can differ by the order of a sum only. Plain C++ and CUDA alike; no state, any thread.
 #pragma once
 
 #include <cmath>
@@ -76,16 +76,17 @@ WORKLOAD_FUNCTION std::size_t kv_page_elements(const KvShape& shape) {
 // Where the key (part 0) or value (part 1) row of a token starts in the pool.
 WORKLOAD_FUNCTION std::size_t kv_row(const KvShape& shape, const std::int32_t* page_table, std::int32_t request,
                                      std::int32_t position, std::int32_t part) {
-  const std::int32_t page = page_table[static_cast<std::size_t>(request) * static_cast<std::size_t>(shape.pages_per_request) +
-                                       static_cast<std::size_t>(position / shape.page_tokens)];
+  const std::int32_t page =
+      page_table[static_cast<std::size_t>(request) * static_cast<std::size_t>(shape.pages_per_request) +
+                 static_cast<std::size_t>(position / shape.page_tokens)];
   const auto token = static_cast<std::size_t>(position % shape.page_tokens);
   return static_cast<std::size_t>(page) * kv_page_elements(shape) +
          (static_cast<std::size_t>(part) * static_cast<std::size_t>(shape.page_tokens) + token) * kv_width(shape);
 }
 
 // A prompt's keys and values are made up: they depend on who asks and where, never on the page they live in.
-WORKLOAD_FUNCTION float prompt_element(std::uint64_t seed, std::int32_t request, std::int32_t position, std::int32_t part,
-                                       std::size_t width, std::size_t element) {
+WORKLOAD_FUNCTION float prompt_element(std::uint64_t seed, std::int32_t request, std::int32_t position,
+                                       std::int32_t part, std::size_t width, std::size_t element) {
   const std::uint64_t stream = mix(seed ^ (static_cast<std::uint64_t>(request) << 32));
   const std::uint64_t row = static_cast<std::uint64_t>(position) * 2 + static_cast<std::uint64_t>(part);
   return uniform(stream, row * width + element, 1.0F);

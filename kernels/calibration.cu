@@ -1,6 +1,6 @@
-// What `spillway probe` runs to learn a machine, and page check-sums. Built to a fat binary of its own and loaded through
-// the driver (no CUDA runtime enters the host program). Names and parameters: kernels/calibration.hpp.
-// A "vector" is 16 bytes. Whatever is read ends in *sink by exclusive or, so that no read can be optimised away and a
+// What `spillway probe` runs to learn a machine, and page check-sums. Built to a fat binary of its own and loaded
+// through the driver (no CUDA runtime enters the host program). Names and parameters: kernels/calibration.hpp. A
+// "vector" is 16 bytes. Whatever is read ends in *sink by exclusive or, so that no read can be optimised away and a
 // host twin gives the same value.
 #include "kernels/arithmetic.hpp"
 
@@ -26,7 +26,8 @@ extern "C" __global__ void spillway_stream_read(const ulonglong2* source, Word v
 }
 
 extern "C" __global__ void spillway_stream_write(ulonglong2* destination, Word vectors, Word value) {
-  for (Word i = first_vector(); i < vectors; i += vector_stride()) destination[i] = make_ulonglong2(value ^ i, value + i);
+  for (Word i = first_vector(); i < vectors; i += vector_stride())
+    destination[i] = make_ulonglong2(value ^ i, value + i);
 }
 
 // May be in place: then it reads and writes every vector once.

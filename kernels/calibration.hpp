@@ -3,7 +3,8 @@
 //   CUmodule module; cuModuleLoadData(&module, calibration_image().data());
 //   cuModuleGetFunction(&function, module, StreamRead::kName);
 //   StreamRead read{.source = address, .vectors = bytes / kVectorBytes, .sink = sink};
-//   auto arguments = read.arguments(); cuLaunchKernel(function, blocks,1,1, kBlockThreads,1,1, 0, stream, arguments.data(), nullptr);
+//   auto arguments = read.arguments(); cuLaunchKernel(function, blocks,1,1, kBlockThreads,1,1, 0, stream,
+//   arguments.data(), nullptr);
 //
 // Every block has kBlockThreads threads; any number of blocks is right. Addresses are device pointers, 16-byte aligned.
 // `sink` points at 8 bytes of device memory that take the exclusive or of everything read.

@@ -1,5 +1,6 @@
 // Kernels of batched decoding over a paged key-value cache. Request numbers index the page table; `requests` says which
-// request each row of the batch belongs to. No atomics: the same inputs give the same bits. Host twins in kernels/twins/.
+// request each row of the batch belongs to. No atomics: the same inputs give the same bits. Host twins in
+// kernels/twins/.
 #pragma once
 
 #include "kernels/arithmetic.hpp"
@@ -68,8 +69,8 @@ __global__ void kv_append(float* pool, const int* page_table, KvShape shape, con
   }
 }
 
-// One query token against all tokens up to its position. Block (row, head); each warp takes every kWarps-th token with a
-// running maximum and sum (so that any context fits), lanes share the head's elements; the warps are merged in order.
+// One query token against all tokens up to its position. Block (row, head); each warp takes every kWarps-th token with
+// a running maximum and sum (so that any context fits), lanes share the head's elements; the warps are merged in order.
 __global__ void paged_attention(float* out, const float* queries, const float* pool, const int* page_table,
                                 KvShape shape, const int* requests, const int* positions) {
   __shared__ float warp_maximum[kWarps], warp_sum[kWarps], warp_value[kWarps][kMaximumHeadSize];

@@ -1,13 +1,14 @@
 // A multi-layer perceptron's kernels: products, bias and ReLU, loss, Adam. Row-major tensors, no atomics on floats: the
-// same inputs give the same bits on every run of one device. Every kernel has a host twin of its name in kernels/twins/.
+// same inputs give the same bits on every run of one device. Every kernel has a host twin of its name in
+// kernels/twins/.
 #pragma once
 
 #include "kernels/arithmetic.hpp"
 
 namespace workload {
 
-inline constexpr unsigned kBlock = 256;       // threads of every kernel here
-inline constexpr int kTile = 64;              // a block makes a 64 x 64 tile of a product, 4 x 4 a thread
+inline constexpr unsigned kBlock = 256;  // threads of every kernel here
+inline constexpr int kTile = 64;         // a block makes a 64 x 64 tile of a product, 4 x 4 a thread
 inline constexpr int kTileDepth = 16;
 
 inline unsigned blocks_for(std::size_t elements) {

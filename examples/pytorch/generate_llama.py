@@ -50,6 +50,12 @@ class Layer(nn.Module):
         self.up = nn.Linear(width, inner, bias=False)
         self.down = nn.Linear(inner, width, bias=False)
 
+    def for_all_heads(self, x):
+        """Each key or value head serves several query heads."""
+        batch, heads, length, size = x.shape
+        groups = self.heads // self.kv_heads
+        return x[:, :, None].expand(batch, heads, groups, length, size).reshape(batch, self.heads, length, size)
+
     def forward(self, x, cache, position, angles):
         batch, length, width = x.shape
         h = self.norm1(x)
@@ -58,9 +64,8 @@ class Layer(nn.Module):
             self.key(h).view(batch, length, self.kv_heads, self.size).transpose(1, 2), angles)
         cache[1][:, :, position:position + length] = self.value(h).view(
             batch, length, self.kv_heads, self.size).transpose(1, 2)
-        groups = self.heads // self.kv_heads
-        k = cache[0][:, :, :position + length].repeat_interleave(groups, dim=1)
-        v = cache[1][:, :, :position + length].repeat_interleave(groups, dim=1)
+        k = self.for_all_heads(cache[0][:, :, :position + length])
+        v = self.for_all_heads(cache[1][:, :, :position + length])
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=length > 1)  # the prompt comes whole, at position 0
         x = x + self.output(mixed.transpose(1, 2).reshape(batch, length, width))
         h = self.norm2(x)
@@ -139,7 +144,7 @@ def main():
         print("generate_llama.py: no CUDA device", file=sys.stderr)
         return 1
     torch.manual_seed(arguments.seed)
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     device = torch.device("cuda")

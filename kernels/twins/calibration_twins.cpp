@@ -51,7 +51,8 @@ void run_gather(const LaunchGeometry&, const Word* source, Word rows, Word vecto
     *sink ^= fold(source + 2 * vectors_per_row * gathered_row(seed, read, rows), 2 * vectors_per_row);
   }
 }
-void touch_gather(Touched& touched, const Word* source, Word rows, Word vectors_per_row, Word reads, Word seed, Word* sink) {
+void touch_gather(Touched& touched, const Word* source, Word rows, Word vectors_per_row, Word reads, Word seed,
+                  Word* sink) {
   for (Word read = 0; read < reads; ++read) {
     touched.reads(source + 2 * vectors_per_row * gathered_row(seed, read, rows), 2 * vectors_per_row);
   }
@@ -67,7 +68,8 @@ void touch_tiled_reread(Touched& touched, const Word* source, Word vectors, Word
   touched.writes(sink, 1);
 }
 
-void run_page_checksums(const LaunchGeometry&, const Word* source, Word vectors, Word vectors_per_page, Word* checksums) {
+void run_page_checksums(const LaunchGeometry&, const Word* source, Word vectors, Word vectors_per_page,
+                        Word* checksums) {
   for (Word begin = 0; begin < vectors; begin += vectors_per_page) {
     const Word words = 2 * std::min(vectors_per_page, vectors - begin);
     Word sum = 0;

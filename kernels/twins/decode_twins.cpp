@@ -15,7 +15,8 @@ using workload::KvShape;
 std::size_t size(int count) { return static_cast<std::size_t>(count); }
 std::size_t rows_of(const LaunchGeometry& geometry) { return geometry.grid.x; }
 
-void run_embedding_gather(const LaunchGeometry& geometry, const float* table, const int* tokens, float* out, int width) {
+void run_embedding_gather(const LaunchGeometry& geometry, const float* table, const int* tokens, float* out,
+                          int width) {
   for (std::size_t row = 0; row < rows_of(geometry); ++row) {
     std::memcpy(out + row * size(width), table + size(tokens[row]) * size(width), size(width) * sizeof(float));
   }
@@ -68,8 +69,8 @@ const int* table_row(const int* page_table, const KvShape& shape, int request) {
 }
 
 // The pages that hold `tokens` tokens of a request, each run of neighbouring pages as one stretch.
-void touch_pages(Touched& touched, const float* pool, const int* page_table, const KvShape& shape, int request, int tokens,
-                 bool writes) {
+void touch_pages(Touched& touched, const float* pool, const int* page_table, const KvShape& shape, int request,
+                 int tokens, bool writes) {
   const int* pages = table_row(page_table, shape, request);
   const int count = (tokens + shape.page_tokens - 1) / shape.page_tokens;
   touched.reads(pages, size(count));
@@ -78,8 +79,10 @@ void touch_pages(Touched& touched, const float* pool, const int* page_table, con
     while (last < count && pages[last] == pages[last - 1] + 1) ++last;
     const float* begin = pool + size(pages[first]) * kv_page_elements(shape);
     const std::size_t elements = size(last - first) * kv_page_elements(shape);
-    if (writes) touched.writes(begin, elements);
-    else touched.reads(begin, elements);
+    if (writes)
+      touched.writes(begin, elements);
+    else
+      touched.reads(begin, elements);
     first = last;
   }
 }
@@ -88,8 +91,8 @@ void touch_kv_prompt(Touched& touched, float* pool, const int* page_table, KvSha
   touch_pages(touched, pool, page_table, shape, request, static_cast<int>(touched.geometry().grid.x), true);
 }
 
-void run_kv_append(const LaunchGeometry& geometry, float* pool, const int* page_table, KvShape shape, const int* requests,
-                   const int* positions, const float* keys, const float* values) {
+void run_kv_append(const LaunchGeometry& geometry, float* pool, const int* page_table, KvShape shape,
+                   const int* requests, const int* positions, const float* keys, const float* values) {
   const std::size_t width = kv_width(shape);
   for (std::size_t row = 0; row < rows_of(geometry); ++row) {
     const float* const parts[] = {keys, values};

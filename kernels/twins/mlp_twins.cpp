@@ -10,8 +10,8 @@ namespace {
 
 using workload::AdamScalars;
 
-constexpr int kTile = 64;           // of the CUDA kernel: how often a block row or column reads an operand again
-constexpr int kColumnBlock = 512;   // columns of a product kept in the first-level cache
+constexpr int kTile = 64;          // of the CUDA kernel: how often a block row or column reads an operand again
+constexpr int kColumnBlock = 512;  // columns of a product kept in the first-level cache
 
 std::size_t area(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
 float tiles(int extent) { return static_cast<float>((extent + kTile - 1) / kTile); }
@@ -42,8 +42,8 @@ void run_gemm_nn(const LaunchGeometry&, const float* a, const float* b, float* c
     for (int k0 = 0; k0 < k; k0 += kDepth) {
       const int depth = std::min(kDepth, k - k0);
       for (int i = 0; i < m; ++i) {
-        add_scaled_rows(c + area(i, n) + j0, b + area(k0, n) + j0, static_cast<std::size_t>(n), a + area(i, k) + k0, depth,
-                        width);
+        add_scaled_rows(c + area(i, n) + j0, b + area(k0, n) + j0, static_cast<std::size_t>(n), a + area(i, k) + k0,
+                        depth, width);
       }
     }
   }
@@ -137,8 +137,8 @@ void run_squared_error(const LaunchGeometry&, const float* y, const float* targe
     row_sums[row] = sum;
   }
 }
-void touch_squared_error(Touched& touched, const float* y, const float* target, float* gradient, float* row_sums, int rows,
-                         int columns) {
+void touch_squared_error(Touched& touched, const float* y, const float* target, float* gradient, float* row_sums,
+                         int rows, int columns) {
   touched.reads(y, area(rows, columns));
   touched.reads(target, area(rows, columns));
   touched.writes(gradient, area(rows, columns));

@@ -38,30 +38,34 @@ def query_card(fields):
 
 
 class CardSampler:
-    """Samples the card's used memory every 50 ms while it is entered. `peak` and `before` are bytes."""
+    """Samples the card's used memory, some times a second, while it is entered. Slow is enough: the driver keeps the
+    memory that managed pages once had on the card, so the highest residency stays in the counter until the end."""
 
     def __enter__(self):
-        self.before = self.peak = int(query_card("memory.used")[0]) * MIB
+        self.before = self.peak = self._used()
         self.samples = 0
-        self._process = subprocess.Popen(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0",
-                                          "--loop-ms=50"], stdout=subprocess.PIPE, text=True)
-        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
         return self
 
-    def _read(self):
-        for line in self._process.stdout:
-            if line.strip().isdigit():
-                self.peak = max(self.peak, int(line) * MIB)
-                self.samples += 1
+    @staticmethod
+    def _used():
+        return int(query_card("memory.used")[0]) * MIB
+
+    def _sample(self):
+        while not self._ended.wait(0.1):
+            self.peak = max(self.peak, self._used())
+            self.samples += 1
 
     def __exit__(self, *unused):
-        self._process.terminate()
-        self._process.wait(timeout=10)
-        self._thread.join(timeout=10)
+        self._ended.set()
+        self._thread.join(timeout=60)
 
     @property
     def rise(self):
+        """Bytes by which the card's used memory rose at most."""
+        expect(self.samples > 0, "the card's memory could not be sampled while the program ran")
         return self.peak - self.before
 
 
@@ -71,7 +75,9 @@ class Topic:
     def __init__(self, name, arguments):
         self.build = pathlib.Path(arguments.build).resolve()
         self.out = pathlib.Path(arguments.out).resolve()
-        self.out.mkdir(parents=True, exist_ok=True)
+        self.work = pathlib.Path(arguments.work).resolve()
+        for folder in (self.out, self.work):
+            folder.mkdir(parents=True, exist_ok=True)
         self.mode = arguments.mode
         self.name = name
         self.only = arguments.only
@@ -131,33 +137,35 @@ class Topic:
                f"{free / GIB:.1f} GiB free; less than half of that is allowed")
 
     def run(self, command, limit, expected=0, environment=None):
-        """Runs a command; its output goes into a log beside the results. Raises on a wrong exit code or a time-out."""
+        """Runs a command; its output goes into a log in the work folder. Raises on a wrong exit code or a time-out."""
         command = [str(word) for word in command]
         self.figures["commands"].append(shlex.join(command))
         limit = min(limit, max(5, self.deadline - time.monotonic()))
-        log = self.out / "log"
-        log.mkdir(exist_ok=True)
         number = sum(len(step["commands"]) for step in self.result["steps"].values())
-        path = log / f"{self.name}-{number:03}.txt"
+        path = self.work / f"{self.name}-{number:03}.log"
         with open(path, "w") as file:
             file.write("$ " + shlex.join(command) + "\n")
             file.flush()
             # A session of its own, so that a time-out ends what the command started as well.
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=self.out, start_new_session=True,
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=self.work, start_new_session=True,
                                        env={**os.environ, **(environment or {})})
             try:
                 code = process.wait(timeout=limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+                self.figures["output_tail"] = path.read_text(errors="replace").splitlines()[-20:]
                 raise Failure(f"took longer than {limit:.0f} s: {shlex.join(command)}; see {path}") from None
         text = path.read_text(errors="replace")
-        last = " | ".join(text.strip().splitlines()[-3:])
-        expect(code == expected, f"exit code {code}, expected {expected}: {shlex.join(command)}: {last}")
+        if code != expected:
+            lines = text.strip().splitlines()[1:]
+            self.figures["output_tail"] = lines[-20:]
+            raise Failure(f"exit code {code}, expected {expected}: {' | '.join(lines[-2:])}; see {path}")
         return text
 
     def spillway(self, program, trace, budget=None, limit=120, extra=()):
         """Runs a program under `spillway run`; returns its output."""
+        trace.unlink(missing_ok=True)
         flags = ["--trace", trace, *extra]
         if budget is not None:
             flags += ["--device-budget", str(int(budget))]
@@ -167,9 +175,8 @@ class Topic:
 
     def stats(self, trace):
         """Figures of a trace, from `spillway stats --json`."""
-        traces = sorted(self.out.glob(str(trace))) if isinstance(trace, str) else [trace]
-        expect(len(traces) == 1, f"one trace expected for {trace}, found {len(traces)}")
-        command = [str(self.build / "bin/spillway"), "stats", "--json", str(traces[0])]
+        expect(trace.exists(), f"there is no trace {trace}")
+        command = [str(self.build / "bin/spillway"), "stats", "--json", str(trace)]
         self.figures["commands"].append(shlex.join(command))
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         expect(done.returncode == 0, f"spillway stats: exit code {done.returncode}: {done.stderr.strip()}")
@@ -180,6 +187,7 @@ def add_arguments(parser):
     parser.add_argument("--build", default=os.environ.get("SPILLWAY_BUILD", str(ROOT / "build/release")),
                         help="build folder (default build/release)")
     parser.add_argument("--out", default=os.environ.get("OUT", str(ROOT / "build/gpu-results")), help="folder for the results")
+    parser.add_argument("--work", default=str(ROOT / "build/gpu-work"), help="folder for traces, logs and programs' files")
     parser.add_argument("--mode", default=os.environ.get("SPILLWAY_TEST_MODE", ""), help="policy mode of the budgeted runs")
     parser.add_argument("--only", default="", help="run the steps whose names match this expression")
     parser.add_argument("--limit", type=float, default=460, help="seconds for the whole topic (default %(default)s)")

@@ -3,7 +3,7 @@
 # Usage: tests/gpu/run.sh [--build FOLDER] [--out FOLDER] [--mode MODE]
 here=$(dirname "$0")
 failed=0
-for topic in foundations; do
+for topic in kernels foundations; do
   echo "== $topic"
   "$here/$topic.sh" "$@" || failed=1
 done

@@ -54,7 +54,8 @@ TEST(Calibration, ReadWriteAndCopy) {
 TEST(Calibration, GatherReadsTheRowsItDeclares) {
   const Words source = numbers(2 * 8 * 100);
   Words sink(1);
-  const Gather gather{.source = address(source), .rows = 100, .vectors_per_row = 8, .reads = 5, .seed = 7, .sink = address(sink)};
+  const Gather gather{
+      .source = address(source), .rows = 100, .vectors_per_row = 8, .reads = 5, .seed = 7, .sink = address(sink)};
   run(gather);
   std::uint64_t expected = 0;
   std::size_t rows = 0;
@@ -73,7 +74,8 @@ TEST(Calibration, TiledRereadCountsItsPasses) {
   const Words source = numbers(128);
   for (const std::uint64_t passes : {1U, 2U, 3U}) {
     Words sink(1);
-    const TiledReread reread{.source = address(source), .vectors = 64, .vectors_per_tile = 10, .passes = passes, .sink = address(sink)};
+    const TiledReread reread{
+        .source = address(source), .vectors = 64, .vectors_per_tile = 10, .passes = passes, .sink = address(sink)};
     run(reread);
     EXPECT_EQ(sink[0], passes % 2 == 1 ? fold(source) : 0U);
     EXPECT_FLOAT_EQ(touched(reread)[0].passes, static_cast<float>(passes));

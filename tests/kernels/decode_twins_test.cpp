@@ -50,8 +50,8 @@ TEST_F(PagedCache, AttentionIsTheSoftmaxWeightedSum) {
   const std::vector<int> requests{1, 0}, positions{9, 6};
   std::vector<float> queries(24), out(24, 7.0F);
   for (std::size_t i = 0; i < queries.size(); ++i) queries[i] = workload::uniform(4, i, 3.0F);
-  launch(kAttention, {2, 2}, out.data(), static_cast<const float*>(queries.data()), static_cast<const float*>(pool_.data()),
-         table(), shape_, requests.data(), positions.data());
+  launch(kAttention, {2, 2}, out.data(), static_cast<const float*>(queries.data()),
+         static_cast<const float*>(pool_.data()), table(), shape_, requests.data(), positions.data());
   for (std::size_t row = 0; row < 2; ++row) {
     for (std::size_t head = 0; head < 2; ++head) {
       std::vector<double> sums(6);
@@ -61,13 +61,15 @@ TEST_F(PagedCache, AttentionIsTheSoftmaxWeightedSum) {
           return static_cast<double>(workload::prompt_element(9, requests[row], token, part, 12, head * 6 + i));
         };
         double score = 0;
-        for (std::size_t i = 0; i < 6; ++i) score += static_cast<double>(queries[row * 12 + head * 6 + i]) * element(0, i);
+        for (std::size_t i = 0; i < 6; ++i)
+          score += static_cast<double>(queries[row * 12 + head * 6 + i]) * element(0, i);
         const double weight = std::exp(score / std::sqrt(6.0));
         whole += weight;
         for (std::size_t i = 0; i < 6; ++i) sums[i] += weight * element(1, i);
       }
       for (std::size_t i = 0; i < 6; ++i) {
-        EXPECT_NEAR(static_cast<double>(out[row * 12 + head * 6 + i]), sums[i] / whole, 1e-6) << row << " " << head << " " << i;
+        EXPECT_NEAR(static_cast<double>(out[row * 12 + head * 6 + i]), sums[i] / whole, 1e-6)
+            << row << " " << head << " " << i;
       }
     }
   }
@@ -77,8 +79,9 @@ TEST_F(PagedCache, AttentionTouchesThePagesOfItsRequestsOnly) {
   const std::vector<int> requests{0}, positions{6};  // 7 tokens: pages 5 and 0 of the pool
   const std::vector<float> queries(12);
   std::vector<float> out(12);
-  const auto touched = accesses(kAttention, {1, 2}, out.data(), static_cast<const float*>(queries.data()),
-                                static_cast<const float*>(pool_.data()), table(), shape_, requests.data(), positions.data());
+  const auto touched =
+      accesses(kAttention, {1, 2}, out.data(), static_cast<const float*>(queries.data()),
+               static_cast<const float*>(pool_.data()), table(), shape_, requests.data(), positions.data());
   const std::size_t page_bytes = workload::kv_page_elements(shape_) * sizeof(float);
   std::vector<std::size_t> pages;
   for (const Access& access : touched) {

@@ -23,9 +23,13 @@ std::vector<float> values(std::size_t count, std::uint64_t seed) {
   return out;
 }
 
-std::size_t at(int row, int columns, int column) { return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column); }
+std::size_t at(int row, int columns, int column) {
+  return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(column);
+}
 
-struct Size { int m, n, k; };
+struct Size {
+  int m, n, k;
+};
 
 class Product : public testing::TestWithParam<Size> {
  protected:
@@ -46,26 +50,33 @@ class Product : public testing::TestWithParam<Size> {
       }
     }
   }
-  std::vector<float> a_ = values(at(GetParam().m, GetParam().k, 0), 1), b_ = values(at(GetParam().k, GetParam().n, 0), 2);
+  std::vector<float> a_ = values(at(GetParam().m, GetParam().k, 0), 1),
+                     b_ = values(at(GetParam().k, GetParam().n, 0), 2);
 };
 
 TEST_P(Product, Plain) {
   const auto [m, n, k] = GetParam();
-  compare(kGemmNn, [&, k = k](int i, int d) { return a_[at(i, k, d)]; }, [&, n = n](int d, int j) { return b_[at(d, n, j)]; });
+  compare(
+      kGemmNn, [&, k = k](int i, int d) { return a_[at(i, k, d)]; },
+      [&, n = n](int d, int j) { return b_[at(d, n, j)]; });
 }
 TEST_P(Product, SecondTransposed) {
   const auto [m, n, k] = GetParam();
-  compare(kGemmNt, [&, k = k](int i, int d) { return a_[at(i, k, d)]; }, [&, k = k](int d, int j) { return b_[at(j, k, d)]; });
+  compare(
+      kGemmNt, [&, k = k](int i, int d) { return a_[at(i, k, d)]; },
+      [&, k = k](int d, int j) { return b_[at(j, k, d)]; });
 }
 TEST_P(Product, FirstTransposed) {
   const auto [m, n, k] = GetParam();
-  compare(kGemmTn, [&, m = m](int i, int d) { return a_[at(d, m, i)]; }, [&, n = n](int d, int j) { return b_[at(d, n, j)]; });
+  compare(
+      kGemmTn, [&, m = m](int i, int d) { return a_[at(d, m, i)]; },
+      [&, n = n](int d, int j) { return b_[at(d, n, j)]; });
 }
 
 // Sizes around the loops' blocks of 4, 16 and 512, and none of them a multiple.
 INSTANTIATE_TEST_SUITE_P(Sizes, Product,
-                         testing::Values(Size{1, 1, 1}, Size{3, 5, 7}, Size{16, 16, 16}, Size{17, 513, 33}, Size{64, 600, 19},
-                                         Size{5, 3, 130}));
+                         testing::Values(Size{1, 1, 1}, Size{3, 5, 7}, Size{16, 16, 16}, Size{17, 513, 33},
+                                         Size{64, 600, 19}, Size{5, 3, 130}));
 
 TEST(Product, DeclaresWhatItTouches) {
   const float a = 0, b = 0;
@@ -128,7 +139,8 @@ TEST(Elementwise, BiasReluLossAndGradients) {
 
   const std::vector<float> target(12, 1.0F);
   std::vector<float> gradient(12), sums(3);
-  launch("_ZN8workload13squared_errorEPKfS1_PfS2_ii", {3}, y.data(), target.data(), gradient.data(), sums.data(), rows, columns);
+  launch("_ZN8workload13squared_errorEPKfS1_PfS2_ii", {3}, y.data(), target.data(), gradient.data(), sums.data(), rows,
+         columns);
   EXPECT_EQ(sums, (std::vector<float>{2.25F, 17.25F, 12}));
   EXPECT_FLOAT_EQ(gradient[0], 0.5F * 2 / 12);
 
