@@ -1,6 +1,7 @@
 #include "policy/replay.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -132,6 +133,8 @@ void Run::apply(std::vector<Decision>& decisions) {
       cancel(dropped->allocation);
     } else if (const auto* note = std::get_if<Note>(&decision.body)) {
       result_.notes.push_back(note->text);
+      constexpr std::string_view kFound = "an iteration of ";
+      if (note->text.starts_with(kFound)) result_.iteration = std::strtoull(note->text.c_str() + kFound.size(), nullptr, 10);
     }
     if (options_.keep == ReplayOptions::Keep::decisions) result_.decisions.push_back(decision);
   }

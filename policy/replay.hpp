@@ -54,6 +54,7 @@ struct ReplayResult {
   Bytes window;               // at the end
   DeviceTotals totals;        // of device 0, as the engine counts
   std::uint64_t refused = 0;  // allocations
+  std::uint64_t iteration = 0;  // launches of the iteration that was found last; 0 none
   std::uint64_t moves = 0;
   std::vector<Decision> decisions;  // as asked for
   std::vector<std::string> notes;
