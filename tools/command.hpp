@@ -49,6 +49,7 @@ int complain(const std::string& text, int code = kUsageMistake);
 void print(const std::string& text);
 
 std::unique_ptr<Command> make_run_command();
+std::unique_ptr<Command> make_check_command();
 std::unique_ptr<Command> make_stats_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_completion_command();

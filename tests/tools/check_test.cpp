@@ -14,9 +14,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 // A small training step: two weights, one pair of optimizer states, a buffer of a library; three kernels.
-class Run {
+class RecordedRun {
  public:
-  explicit Run(std::vector<Rule> rules) : coverage_(std::move(rules)) {
+  explicit RecordedRun(std::vector<Rule> rules) : coverage_(std::move(rules)) {
     event(CallerSeen{{1}, "/usr/lib/libtorch_cuda.so"});
     event(CallerSeen{{2}, "/usr/lib/libnccl.so.2"});
     event(FunctionSeen{{1}, "_Z5scaleIfEvPT_i"});
@@ -53,9 +53,9 @@ std::string rule(const std::string& name, const std::string& match, const std::s
 const std::string kPlaces = "place = \"host\"";
 
 TEST(RuleCoverage, CountsAllocationsBytesAndLaunchesOfEachRule) {
-  Run run(rules(rule("library", "caller = \"libnccl*\"", "backing = \"device\"") +
-                rule("states", "kernel = \"*adam*\", argument = [2, 3]", kPlaces) +
-                rule("scale", "kernel = \"scale\"", kPlaces)));
+  RecordedRun run(rules(rule("library", "caller = \"libnccl*\"", "backing = \"device\"") +
+                        rule("states", "kernel = \"*adam*\", argument = [2, 3]", kPlaces) +
+                        rule("scale", "kernel = \"scale\"", kPlaces)));
   for (int i = 0; i < 5; ++i) run.launch(1);
   for (int i = 0; i < 3; ++i) run.launch(2);
   const CoverageReport report = run.report();
@@ -75,8 +75,9 @@ TEST(RuleCoverage, CountsAllocationsBytesAndLaunchesOfEachRule) {
 }
 
 TEST(RuleCoverage, TheFirstMatchTakesItAndTheReportSaysFromWhom) {
-  Run run(rules(rule("all", "size = \"0..\"", "evict = \"first\"") + rule("states", "kernel = \"*adam*\"", kPlaces) +
-                rule("nothing", "kernel = \"gemm\"", kPlaces)));
+  RecordedRun run(rules(rule("all", "size = \"0..\"", "evict = \"first\"") +
+                        rule("states", "kernel = \"*adam*\"", kPlaces) +
+                        rule("nothing", "kernel = \"gemm\"", kPlaces)));
   run.launch(2);
   const CoverageReport report = run.report();
   EXPECT_EQ(report.rules[0].allocations, 3U);
@@ -88,7 +89,7 @@ TEST(RuleCoverage, TheFirstMatchTakesItAndTheReportSaysFromWhom) {
 }
 
 TEST(RuleCoverage, FollowsMemoryThatIsFreedAndUsedAgain) {
-  Run run(rules(rule("big", "kernel = \"scale\", size = \"100MiB..\"", kPlaces)));
+  RecordedRun run(rules(rule("big", "kernel = \"scale\", size = \"100MiB..\"", kPlaces)));
   run.launch(1);
   run.event(Freed{{1}, {}});
   run.launch(1);  // its pointer names nothing now
@@ -100,7 +101,7 @@ TEST(RuleCoverage, FollowsMemoryThatIsFreedAndUsedAgain) {
 }
 
 TEST(RuleCoverage, AFreeThatFailedAndAnAllocationThatFailedChangeNothing) {
-  Run run(rules(rule("scale", "kernel = \"scale\"", kPlaces)));
+  RecordedRun run(rules(rule("scale", "kernel = \"scale\"", kPlaces)));
   run.event(Freed{{1}, {700}});
   run.event(AllocationRequested{{9}, {0}, 1_GiB, AllocationKind::linear, {1}, {}, false});
   run.event(AllocationSettled{{9}, {0x1000'0000}, 1_GiB, Backing::device, {2}});
@@ -109,7 +110,7 @@ TEST(RuleCoverage, AFreeThatFailedAndAnAllocationThatFailedChangeNothing) {
 }
 
 TEST(RuleCoverage, GraphsCountOnceALaunchWithAllTheirKernels) {
-  Run run(
+  RecordedRun run(
       rules(rule("scale", "kernel = \"scale\"", kPlaces) + rule("adam", "kernel = \"*adam*\", stream = 7", kPlaces)));
   run.event(GraphSeen{{1}, {{1}, {1}, {2}}});
   run.event(GraphLaunched{{1}, {7}});
@@ -120,7 +121,7 @@ TEST(RuleCoverage, GraphsCountOnceALaunchWithAllTheirKernels) {
 }
 
 TEST(RuleCoverage, ClassesComeFromTheTracesDecisions) {
-  Run run(rules(rule("states", "class = \"optimizer\"", kPlaces)));
+  RecordedRun run(rules(rule("states", "class = \"optimizer\"", kPlaces)));
   run.launch(2);
   EXPECT_FALSE(run.report().names_classes);
   EXPECT_TRUE(run.report().rules[0].dead());
@@ -135,7 +136,7 @@ TEST(RuleCoverage, ClassesComeFromTheTracesDecisions) {
 }
 
 TEST(RuleCoverage, ImpossibleEventsAreIgnored) {
-  Run run(rules(rule("scale", "kernel = \"scale\"", kPlaces)));
+  RecordedRun run(rules(rule("scale", "kernel = \"scale\"", kPlaces)));
   run.launch(77);
   run.event(GraphLaunched{{5}, {0}});
   run.event(Freed{{88}, {}});
@@ -163,7 +164,7 @@ TEST(Check, ShowsWhatEachRuleWouldMatchAndWhichAreDead) {
       read(rule("library", "caller = \"libnccl*\"", "backing = \"device\"") +
            rule("states", "kernel = \"*adam*\"", kPlaces) + rule("adam again", "kernel = \"fused*\"", kPlaces) +
            rule("no such kernel", "kernel = \"gemm\"", kPlaces) + rule("by class", "class = \"kv\"", kPlaces));
-  Run run(reading.file.rules);
+  RecordedRun run(reading.file.rules);
   run.launch(2);
   EXPECT_EQ(
       check_text(reading, "p.toml", CheckedTrace{"run.swt", "whole", run.report()}),
@@ -189,7 +190,7 @@ TEST(Check, JsonHoldsTheSame) {
   const PolicyFileReading reading = read(rule("states \xFF", "kernel = \"*adam*\"", kPlaces));
   const PolicyFileReading good =
       read(rule("states", "kernel = \"*adam*\"", kPlaces) + rule("gemm", "kernel = \"gemm\"", kPlaces));
-  Run run(good.file.rules);
+  RecordedRun run(good.file.rules);
   run.launch(2);
   const auto json = nlohmann::json::parse(check_json(good, "p.toml", CheckedTrace{"run.swt", "whole", run.report()}));
   EXPECT_TRUE(json["ok"]);

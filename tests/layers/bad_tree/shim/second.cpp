@@ -1,0 +1,1 @@
+const char* b() { return std::getenv("B"); }
