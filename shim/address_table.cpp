@@ -9,9 +9,7 @@ namespace spillway::shim {
 namespace {
 
 constexpr std::uint64_t kPageBytes = AddressTable::kSmallest;
-constexpr std::uint64_t kAddressEnd = std::uint64_t{1} << 48;
 constexpr std::uint64_t kIndexMask = 0x7FFF'FFFF;
-constexpr std::uint64_t kWhole = std::uint64_t{1} << 31;
 constexpr int kLaterShift = 32;
 
 constexpr std::uint64_t covering(std::uint64_t entry) { return entry & kIndexMask; }
@@ -24,10 +22,6 @@ Thing* map_zeroed(std::size_t count) {
 }
 
 }  // namespace
-
-struct AddressTable::Leaf {
-  std::atomic<Entry> entries[std::size_t{1} << kLeafBits];
-};
 
 // Type-stable: a slot is reused for another allocation, never unmapped while the table lives. `sequence` is odd while
 // the writer changes the fields; acquire loads and release stores keep the fields between its two values.
@@ -57,14 +51,6 @@ AddressTable::~AddressTable() {
   }
 }
 
-AddressTable::Entry AddressTable::entry_at(std::uint64_t word) const {
-  if (word >= kAddressEnd) return 0;
-  const Leaf* leaf = roots_[word >> (kPageShift + kLeafBits)].load(std::memory_order_acquire);
-  if (leaf == nullptr) return 0;
-  const std::uint64_t page = (word >> kPageShift) & ((std::uint64_t{1} << kLeafBits) - 1);
-  return leaf->entries[page].load(std::memory_order_acquire);
-}
-
 AddressTable::Slot& AddressTable::slot(std::uint64_t index) const {
   return blocks_[index / kSlotsPerBlock].load(std::memory_order_acquire)[index % kSlotsPerBlock];
 }
@@ -89,11 +75,13 @@ std::optional<AddressTable::Found> AddressTable::find(std::uint64_t word) const 
   return read_slot(beginning(entry), word);
 }
 
-bool AddressTable::contains(std::uint64_t word) const {
-  const Entry entry = entry_at(word);
-  if (entry == 0) return false;
-  if ((entry & kWhole) != 0) return true;
+bool AddressTable::contains_by_slot(Entry entry, std::uint64_t word) const {
   return read_slot(covering(entry), word).has_value() || read_slot(beginning(entry), word).has_value();
+}
+
+void AddressTable::widen(std::uint64_t begin, std::uint64_t end) {
+  if (begin < low_.load(std::memory_order_relaxed)) low_.store(begin, std::memory_order_release);
+  if (end > high_.load(std::memory_order_relaxed)) high_.store(end, std::memory_order_release);
 }
 
 bool AddressTable::make_leaves(std::uint64_t first_page, std::uint64_t last_page) {
@@ -165,6 +153,7 @@ AddressTable::Outcome AddressTable::insert(policy::Address begin, policy::Bytes 
   const std::uint32_t index = take_slot();
   if (index == 0) return Outcome::no_memory;
   slot(index).write(begin.value, end, id.value);
+  widen(begin.value, end);
   change_pages(begin.value, end, index, Change::set);
   live_.fetch_add(1, std::memory_order_relaxed);
   return Outcome::done;

@@ -174,6 +174,11 @@ std::optional<HookId> row_at(const void* address, const char* name, int version,
 
 void* exported_entry(HookId id) { return const_cast<char*>(&spillway_trampolines[index_of(id) * kTrampolineBytes]); }
 
+bool is_exported_entry(const void* address) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(&spillway_trampolines[0]);
+  return reinterpret_cast<std::uintptr_t>(address) - begin < kHookCount * kTrampolineBytes;
+}
+
 const char* prefetch_variant() {
   if (driver().cuMemPrefetchAsync_v2 != nullptr) return "CUmemLocation (12.2)";
   return driver().cuMemPrefetchAsync != nullptr ? "device ordinal (8.0)" : "none";

@@ -58,6 +58,7 @@ std::optional<HookId> row_of_symbol(const char* symbol);
 
 // Our exported entry of a row: what look-ups are answered with.
 void* exported_entry(HookId id);
+bool is_exported_entry(const void* address);
 
 // How often a row's hook was entered by the program.
 std::uint64_t hook_count(HookId id);

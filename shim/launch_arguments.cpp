@@ -43,10 +43,10 @@ std::uint64_t word_at(const void* memory) {
 class Collector {
  public:
   Collector(const AddressTable& addresses, Touch* out, std::size_t room)
-      : addresses_(addresses), out_(out), room_(room) {}
+      : addresses_(addresses), bounds_(addresses.bounds()), out_(out), room_(room) {}
 
   void look_at(std::uint64_t word, std::uint16_t parameter) {
-    if (!addresses_.contains(word)) return;
+    if (!bounds_.admit(word) || !addresses_.contains(word)) return;
     if (found_.count == room_) {
       found_.flags |= kTouchesCut;
       return;
@@ -57,6 +57,7 @@ class Collector {
 
  private:
   const AddressTable& addresses_;
+  const AddressTable::Bounds bounds_;
   Touch* out_;
   std::size_t room_;
   PointersFound found_;

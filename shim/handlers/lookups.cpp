@@ -26,6 +26,7 @@ std::optional<HookId> itself(const char* name, int version) {
 
 void exchange(const char* name, void** address, int version, cuuint64_t flags) {
   if (name == nullptr || address == nullptr || *address == nullptr) return;
+  if (is_exported_entry(*address)) return;  // the driver looks itself up by dlsym, which has answered with ours
   std::optional<HookId> row = row_at(*address, name, version, flags);
   if (!row) row = itself(name, version);
   if (row) {

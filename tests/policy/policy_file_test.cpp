@@ -78,7 +78,7 @@ order = 4
   settings.plain_share = SizeOrShare{10.0};
   settings.report = ReportMode::real;
   settings.oom_first = true;
-  settings.mode = Mode::arrival;
+  settings.mode = ModeName::arrival;
   settings.iteration_lookahead = 2;
   settings.cupti = Switch::off;
   settings.telemetry_sample = 1.5;
@@ -156,6 +156,18 @@ INSTANTIATE_TEST_SUITE_P(
                 {"p.toml:1:8: \"[memory\" is not TOML: expected ']', saw '\\n' (table header)",
                  "p.toml:4:8: policy.mode: \"x\" is not one of: off, demand, alloc_prefetch, arrival, adaptive; write "
                  "one of them"}},
+        Mistake{"LetterOutsideOfQuotes",
+                "[memory]\nwindow = \xC3\xA9\n\xCC\x87 = 1\n",
+                {"p.toml:2:10: \"window = \xC3\xA9\" is not TOML: could not determine value type (value); write text, "
+                 "sizes and shares in quotes",
+                 "p.toml:3:1: \"\xCC\x87 = 1\" is not TOML: expected keys, tables, whitespace or comments, saw "
+                 "'\xCC\x87' (root table)"}},
+        Mistake{"HeaderWithoutName",
+                "[memory]\nwindow = \"x\"\n  [=]\n[log]\nlevel = \"loud\"\n",
+                {"p.toml:2:10: memory.window: \"x\" is not a size; write a size such as 16GiB, or a share such as 80%",
+                 "p.toml:3:4: \"[=]\" is not TOML: expected the name of a table behind the bracket (table header)",
+                 "p.toml:5:9: log.level: \"loud\" is not one of: off, error, warning, info, debug, trace; write one of "
+                 "them"}},
         Mistake{
             "KeyTwice",
             "[memory]\nwindow = \"1%\"\nwindow = \"2%\"\n",

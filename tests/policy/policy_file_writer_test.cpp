@@ -46,7 +46,7 @@ class RandomFile {
     s.backing = static_cast<BackingMode>(below(3));
     s.report = static_cast<ReportMode>(below(2));
     s.oom_first = chance();
-    s.mode = static_cast<Mode>(below(5));
+    s.mode = static_cast<ModeName>(below(5));
     s.iteration_lookahead = static_cast<std::uint32_t>(below(17));
     s.cupti = static_cast<Switch>(below(2));
     s.telemetry_sample = static_cast<double>(below(101)) / 3.0 * 2.9;
