@@ -43,7 +43,9 @@ TEST(Library, NeedsTheCLibraryOnly) {
 TEST(Library, ExportsTheHookListAndDlsym) {
   std::set<std::string> expected{"dlsym"};
   for (const auto& row : spillway::shim::kHooks) expected.insert(row.symbol);
-  EXPECT_EQ(words_of("nm -D --defined-only " + kFile + " | awk '{print $3}'"), expected);
+  // Without version; the names of the version nodes themselves are absolute symbols.
+  EXPECT_EQ(words_of("nm -D --defined-only " + kFile + " | awk '$2 != \"A\" {sub(/@.*/, \"\", $3); print $3}'"),
+            expected);
 }
 
 // README states the floor: glibc 2.35.
