@@ -23,6 +23,7 @@ enum class AllocationKind : std::uint8_t {
   physical = 4,         // cuMemCreate handle (VMM); mapped later
   imported = 5,         // IPC or external memory: not ours to count
   array = 6,            // cuArrayCreate and relatives: opaque layout, counted
+  unspillable = 7,     // linear, after the driver refused managed memory for it
 };
 
 // What an allocation is made of, once settled.

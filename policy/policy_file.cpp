@@ -152,11 +152,9 @@ PolicyFileReading read_policy_file(std::string_view text, std::string_view file_
   PolicyFileReading reading;
   MistakeList mistakes(file_name);
   if (text.size() > kLongestPolicyFile) {
-    mistakes.add({1, 1}, "",
-                 {"", "",
-                  "the file has " + format_bytes(Bytes(text.size())) + ", more than the " +
-                      format_bytes(Bytes(kLongestPolicyFile)) + " that a policy file may have",
-                  "is this a policy file?"});
+    mistakes.add(
+        {1, 1}, "",
+        {"", "", "the file is longer than " + format_bytes(Bytes(kLongestPolicyFile)), "is this a policy file?"});
     reading.mistakes = mistakes.sorted();
     return reading;
   }

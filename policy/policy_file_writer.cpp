@@ -108,7 +108,10 @@ std::string match_table(const RuleMatch& match) {
   if (!match.arguments.empty()) {
     pairs.add("argument", list(match.arguments, [](std::uint16_t n) { return std::to_string(n); }));
   }
-  if (match.size_least != any.size_least || match.size_most != any.size_most) pairs.add("size", size_range(match));
+  // A rule for everything still needs one condition to be a rule that can be read.
+  const bool everything = match == any;
+  if (everything || match.size_least != any.size_least || match.size_most != any.size_most)
+    pairs.add("size", size_range(match));
   if (match.order_first != any.order_first || match.order_last != any.order_last)
     pairs.add("order", order_range(match));
   if (!match.caller.empty()) pairs.add("caller", toml_text(match.caller));

@@ -86,18 +86,21 @@ RuleSet RuleMatcher::allocation_rules(const AllocationRequested& request, std::s
   return set;
 }
 
-const Rule* RuleMatcher::match_allocation(const AllocationRequested& request, std::string_view caller,
-                                          AllocationOrder order) const {
-  if (rules_.empty()) return nullptr;
-  RuleSet set = allocation_rules(request, caller, order);
+RuleSet RuleMatcher::all_for_allocation(const AllocationRequested& request, const RuleSet& allocation) const {
+  RuleSet set = allocation;
   set &= at_allocation_;
   // Plain allocations belong to no stream: a rule that names one waits for the launch.
   set &= request.kind == AllocationKind::stream_ordered ? stream_rules(request.stream) : any_stream_;
-  return first_of(set);
+  return set;
 }
 
-const Rule* RuleMatcher::match_argument(FunctionId function, std::uint16_t argument, const TouchFacts& facts) const {
+const Rule* RuleMatcher::match_allocation(const AllocationRequested& request, std::string_view caller,
+                                          AllocationOrder order) const {
   if (rules_.empty()) return nullptr;
+  return first_of(all_for_allocation(request, allocation_rules(request, caller, order)));
+}
+
+RuleSet RuleMatcher::all_for_argument(FunctionId function, std::uint16_t argument, const TouchFacts& facts) const {
   RuleSet set = facts.allocation;
   const auto known = by_function_.find(function);
   set &= known == by_function_.end() ? any_kernel_ : known->second;
@@ -105,7 +108,12 @@ const Rule* RuleMatcher::match_argument(FunctionId function, std::uint16_t argum
   const auto number = static_cast<std::size_t>(facts.span_class);
   set &= by_class_[number < by_class_.size() ? number : 0];
   set &= stream_rules(facts.stream);
-  return first_of(set);
+  return set;
+}
+
+const Rule* RuleMatcher::match_argument(FunctionId function, std::uint16_t argument, const TouchFacts& facts) const {
+  if (rules_.empty()) return nullptr;
+  return first_of(all_for_argument(function, argument, facts));
 }
 
 const RuleSet& RuleMatcher::stream_rules(StreamId stream) const {

@@ -60,6 +60,10 @@ class RuleMatcher {
   [[nodiscard]] RuleSet allocation_rules(const AllocationRequested& request, std::string_view caller,
                                          AllocationOrder order) const;
 
+  // The same questions answered with every rule whose conditions hold, the deciding one first: for reports.
+  [[nodiscard]] RuleSet all_for_allocation(const AllocationRequested& request, const RuleSet& allocation) const;
+  [[nodiscard]] RuleSet all_for_argument(FunctionId function, std::uint16_t argument, const TouchFacts& facts) const;
+
   // The rule for memory that `function` touches through parameter number `argument` (PointerArgument::index). A
   // function never seen matches only rules that name no kernel.
   [[nodiscard]] const Rule* match_argument(FunctionId function, std::uint16_t argument, const TouchFacts& facts) const;

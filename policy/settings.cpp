@@ -53,18 +53,26 @@ struct Choice {
   std::string_view word;
   Enum value;
 };
-constexpr std::array kBackings = {Choice{"auto", BackingMode::automatic}, Choice{"managed", BackingMode::managed},
-                                  Choice{"device", BackingMode::device}};
-constexpr std::array kReports = {Choice{"virtual", ReportMode::virtual_memory}, Choice{"real", ReportMode::real}};
-constexpr std::array kModes = {Choice{"off", ModeName::off}, Choice{"demand", ModeName::demand},
-                               Choice{"alloc_prefetch", ModeName::alloc_prefetch}, Choice{"arrival", ModeName::arrival},
-                               Choice{"adaptive", ModeName::adaptive}};
-constexpr std::array kSwitches = {Choice{"auto", Switch::automatic}, Choice{"off", Switch::off}};
-constexpr std::array kSwitchWords = {Choice{"true", true}, Choice{"false", false}, Choice{"1", true},
-                                     Choice{"0", false},   Choice{"on", true},     Choice{"off", false},
-                                     Choice{"yes", true},  Choice{"no", false}};
-constexpr std::array kLevels = {Choice{"off", 0},  Choice{"error", 1}, Choice{"warning", 2},
-                                Choice{"info", 3}, Choice{"debug", 4}, Choice{"trace", 5}};
+constexpr auto kBackings = std::to_array<Choice<BackingMode>>(
+    {{"auto", BackingMode::automatic}, {"managed", BackingMode::managed}, {"device", BackingMode::device}});
+constexpr auto kReports =
+    std::to_array<Choice<ReportMode>>({{"virtual", ReportMode::virtual_memory}, {"real", ReportMode::real}});
+constexpr auto kModes = std::to_array<Choice<ModeName>>({{"off", ModeName::off},
+                                                         {"demand", ModeName::demand},
+                                                         {"alloc_prefetch", ModeName::alloc_prefetch},
+                                                         {"arrival", ModeName::arrival},
+                                                         {"adaptive", ModeName::adaptive}});
+constexpr auto kSwitches = std::to_array<Choice<Switch>>({{"auto", Switch::automatic}, {"off", Switch::off}});
+constexpr auto kSwitchWords = std::to_array<Choice<bool>>({{"true", true},
+                                                           {"false", false},
+                                                           {"1", true},
+                                                           {"0", false},
+                                                           {"on", true},
+                                                           {"off", false},
+                                                           {"yes", true},
+                                                           {"no", false}});
+constexpr auto kLevels =
+    std::to_array<Choice<int>>({{"off", 0}, {"error", 1}, {"warning", 2}, {"info", 3}, {"debug", 4}, {"trace", 5}});
 
 // The remedy names every choice, and the nearest one first if there is one.
 template <class Choices>
@@ -207,7 +215,7 @@ constexpr auto kTable = std::to_array<SettingRow>({
                "a path; %p process, %t start time, %h host, %r rank, %% percent",
                "File that the trace is written to; empty, none is.",
                [](Settings& s, std::string_view text) { return read_path(s.trace_path, text); },
-               [](const Settings& s) { return s.trace_path; }},
+               [](const Settings& s) { return s.trace_path; }, "trace"},
     SettingRow{"log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug, trace", "info",
                kLevelList, "How much is said on standard error.",
                [](Settings& s, std::string_view text) {
@@ -244,7 +252,7 @@ std::string SettingRow::environment_name() const {
 }
 
 std::string SettingRow::flag_name() const {
-  std::string name = "--" + std::string(short_name);
+  std::string name = "--" + std::string(flag.empty() ? short_name : flag);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
 }

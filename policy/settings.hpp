@@ -73,6 +73,7 @@ struct SettingRow {
   // Parses `text` into `settings`; returns what is wrong with it, or nothing.
   std::optional<SettingProblem> (*set)(Settings& settings, std::string_view text);
   std::string (*get)(const Settings& settings);        // the value as one would write it
+  std::string_view flag = {};                          // "trace" where the short name would be clumsy as a flag
   [[nodiscard]] std::string environment_name() const;  // SPILLWAY_DEVICE_BUDGET
   [[nodiscard]] std::string flag_name() const;         // --device-budget
 };

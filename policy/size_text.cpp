@@ -78,15 +78,22 @@ SizeFault split(std::string_view text, Digits& out) {
   return SizeFault::none;
 }
 
-// 0.75 for "75". Digits beyond what a double holds change nothing that a person would notice.
-double fraction_of(std::string_view digits) {
+// Exact, so that what was written with all its digits is read back equal. `text` is digits with one point among them.
+double exact(std::string_view text) {
   double value = 0;
-  double weight = 0.1;
-  for (const char digit : digits.substr(0, 18)) {
-    value += weight * (digit - '0');
-    weight /= 10;
-  }
+  std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   return value;
+}
+
+// 12.75: whole and fraction stand beside each other in the text they were split from.
+double value_of(const Digits& digits) {
+  const std::size_t fraction = digits.fraction.empty() ? 0 : 1 + digits.fraction.size();
+  return exact({digits.whole.data(), digits.whole.size() + fraction});
+}
+
+// 0.75 for the "75" behind a point.
+double fraction_of(std::string_view digits) {
+  return digits.empty() ? 0.0 : exact({digits.data() - 1, digits.size() + 1});
 }
 
 SizeFault whole_of(std::string_view digits, std::uint64_t& out) {
@@ -99,7 +106,7 @@ SizeReading fault(SizeFault what) { return {what, SizeOrShare{Bytes()}}; }
 SizeReading share(const Digits& digits) {
   std::uint64_t whole = 0;
   if (whole_of(digits.whole, whole) != SizeFault::none) return fault(SizeFault::above_whole);
-  const double percent = static_cast<double>(whole) + fraction_of(digits.fraction);
+  const double percent = value_of(digits);
   if (percent > 100.0) return fault(SizeFault::above_whole);
   return {SizeFault::none, SizeOrShare{percent}};
 }
@@ -149,7 +156,7 @@ DecimalReading read_decimal(std::string_view text) {
   std::uint64_t whole = 0;
   if (!digits.rest.empty()) return {SizeFault::not_a_size, 0};
   if (const SizeFault error = whole_of(digits.whole, whole); error != SizeFault::none) return {error, 0};
-  return {SizeFault::none, static_cast<double>(whole) + fraction_of(digits.fraction)};
+  return {SizeFault::none, value_of(digits)};
 }
 
 std::string describe(SizeFault fault, std::string_view what) {

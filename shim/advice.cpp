@@ -13,13 +13,20 @@ struct DriverAdvice {
 
 DriverAdvice driver_advice(policy::Advice advice) {
   switch (advice) {
-    case policy::Advice::accessed_by: return {CU_MEM_ADVISE_SET_ACCESSED_BY, false};
-    case policy::Advice::unset_accessed_by: return {CU_MEM_ADVISE_UNSET_ACCESSED_BY, false};
-    case policy::Advice::prefer_host: return {CU_MEM_ADVISE_SET_PREFERRED_LOCATION, true};
-    case policy::Advice::prefer_device: return {CU_MEM_ADVISE_SET_PREFERRED_LOCATION, false};
-    case policy::Advice::unset_preferred: return {CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, false};
-    case policy::Advice::read_mostly: return {CU_MEM_ADVISE_SET_READ_MOSTLY, false};
-    case policy::Advice::unset_read_mostly: return {CU_MEM_ADVISE_UNSET_READ_MOSTLY, false};
+    case policy::Advice::accessed_by:
+      return {CU_MEM_ADVISE_SET_ACCESSED_BY, false};
+    case policy::Advice::unset_accessed_by:
+      return {CU_MEM_ADVISE_UNSET_ACCESSED_BY, false};
+    case policy::Advice::prefer_host:
+      return {CU_MEM_ADVISE_SET_PREFERRED_LOCATION, true};
+    case policy::Advice::prefer_device:
+      return {CU_MEM_ADVISE_SET_PREFERRED_LOCATION, false};
+    case policy::Advice::unset_preferred:
+      return {CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, false};
+    case policy::Advice::read_mostly:
+      return {CU_MEM_ADVISE_SET_READ_MOSTLY, false};
+    case policy::Advice::unset_read_mostly:
+      return {CU_MEM_ADVISE_UNSET_READ_MOSTLY, false};
   }
   return {CU_MEM_ADVISE_SET_ACCESSED_BY, false};
 }

@@ -11,13 +11,13 @@
 
 namespace spillway::shim {
 
-// Acts before the driver sees a launch (demand mode). Called on the launching thread with the hooks guarded; may take
-// locks and call the driver. Must never throw. The observer must outlive every launch, so set it for good or not at
-// all.
+// Acts before the driver sees a launch, copy, fill or graph launch (demand mode). Called on the calling thread with the
+// hooks guarded; may take locks and call the driver. Must never throw. The observer must outlive every call, so set it
+// for good or not at all.
 class LaunchObserver {
  public:
-  virtual void before_launch(const LaunchRecord& record) noexcept = 0;  // time is not set yet
-  virtual void before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept = 0;
+  // The record that will be published if the driver accepts the call; its time is not set yet.
+  virtual void before_call(const RecordHeader& record) noexcept = 0;
 
  protected:
   ~LaunchObserver() = default;

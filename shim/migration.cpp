@@ -122,7 +122,8 @@ void Migration::look_for_stuck_calls() {
       const auto since = std::chrono::duration_cast<std::chrono::seconds>(now - lane->current_since);
       if (since < kLong) continue;
       lane->current_reported = true;
-      found.emplace_back(lane->direction == Direction::inward ? "a prefetch to the device" : "a prefetch to the host", since);
+      found.emplace_back(lane->direction == Direction::inward ? "a prefetch to the device" : "a prefetch to the host",
+                         since);
     }
   }
   for (const auto& [what, since] : found) reports_.stuck(what, since);

@@ -1,10 +1,10 @@
 // Carries out policy's moves: prefetches in contexts of our own, so that the program's launches never wait for them
 // (DRIVER_FACTS: 4 us as if idle, against milliseconds from the program's context).
 //
-// A lane is a thread with a context and a stream; each device has one inward and one outward, made on first use. Moves of
-// a lane run in the order of their urgency, then of arrival. A failed move is reported, never retried: it was a hint.
-// Thread rules: every member may be called from any thread, with none of our locks held. `finished` is called on a lane
-// with no lock of ours held.
+// A lane is a thread with a context and a stream; each device has one inward and one outward, made on first use. Moves
+// of a lane run in the order of their urgency, then of arrival. A failed move is reported, never retried: it was a
+// hint. Thread rules: every member may be called from any thread, with none of our locks held. `finished` is called on
+// a lane with no lock of ours held.
 #pragma once
 
 #include <chrono>

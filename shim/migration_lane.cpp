@@ -48,7 +48,8 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
     context_ = nullptr;
     return result_of(code);
   }
-  // No kernel runs here, so none of these need room: 392 MiB instead of 524 (DRIVER_FACTS). A refusal costs memory only.
+  // No kernel runs here, so none of these need room: 392 MiB instead of 524 (DRIVER_FACTS). A refusal costs memory
+  // only.
   if (real.cuCtxSetLimit != nullptr) {
     real.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 256);
     real.cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 4096);

@@ -1,5 +1,5 @@
-// Who we are in: the facts about the process that a trace's header and its name hold. Read once, from files of /proc and
-// the launcher's environment.
+// Who we are in: the facts about the process that a trace's header and its name hold. Read once, from files of /proc
+// and the launcher's environment.
 #pragma once
 
 #include "policy/settings.hpp"

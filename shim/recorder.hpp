@@ -77,7 +77,7 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   if (record == nullptr) return forward();
   if (goes_into_capture(call.stream)) [[unlikely]]
     record->header.flags |= kCapturing;
-  if (LaunchObserver* observer = path.observer.load(std::memory_order_acquire)) observer->before_launch(*record);
+  if (LaunchObserver* observer = path.observer.load(std::memory_order_acquire)) observer->before_call(record->header);
   const CUresult result = forward();
   if (result == CUDA_SUCCESS) {
     const NoHeapScope no_heap(thread);
@@ -86,24 +86,23 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   return result;
 }
 
-// Writes a small record of a call that the driver accepted.
-template <class Record>
-void record_call(Record record, RecordKind kind, CUstream stream, bool per_thread) {
+// Wraps a copy, fill or graph launch: a small record, published if the driver accepts the call.
+template <class Record, class Forward>
+CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_thread, const Forward& forward) {
   static_assert(sizeof(Record) % 8 == 0);
   LaunchPath& path = launch_path();
-  if (!path.recording.load(std::memory_order_relaxed)) return;
-  EventRing* ring = thread_ring(this_thread);
-  if (ring == nullptr) return;
-  const std::uint8_t flags = goes_into_capture(stream) ? kCapturing : std::uint8_t{0};
-  const NoHeapScope no_heap(this_thread);
-  std::uint64_t* at = ring->reserve(sizeof(Record) / 8);
-  if (at == nullptr) return;
+  EventRing* ring = path.recording.load(std::memory_order_relaxed) ? thread_ring(this_thread) : nullptr;
+  if (ring == nullptr) return forward();
   record.header.kind = kind;
-  record.header.flags = flags;
+  record.header.flags = goes_into_capture(stream) ? kCapturing : std::uint8_t{0};
   record.header.words = sizeof(Record) / 8;
   record.header.stream = stream_word(stream, per_thread);
-  auto* placed = new (at) Record(record);
-  publish(ring, placed->header);
+  if (LaunchObserver* observer = path.observer.load(std::memory_order_acquire)) observer->before_call(record.header);
+  const CUresult result = forward();
+  if (result != CUDA_SUCCESS) return result;
+  const NoHeapScope no_heap(this_thread);
+  if (std::uint64_t* at = ring->reserve(sizeof(Record) / 8)) publish(ring, (new (at) Record(record))->header);
+  return result;
 }
 
 }  // namespace spillway::shim

@@ -33,10 +33,10 @@ Registered* Registry::holding(policy::Address address) {
   return address.value - found.address.value < found.bytes.count() ? &found : nullptr;
 }
 
-std::vector<policy::AllocationId> Registry::on_device(policy::DeviceIndex device) const {
+std::vector<policy::AllocationId> Registry::made_in(const void* context) const {
   std::vector<policy::AllocationId> found;
   for (const auto& [address, allocation] : by_address_) {
-    if (allocation.device == device) found.push_back(allocation.id);
+    if (allocation.context == context) found.push_back(allocation.id);
   }
   return found;
 }

@@ -20,6 +20,7 @@ struct Registered {
   policy::Bytes bytes;
   policy::AllocationKind kind = policy::AllocationKind::linear;
   policy::Backing backing = policy::Backing::device;
+  const void* context = nullptr;  // CUcontext it was made in
   bool freeing = false;
   // Managed by our choice, not the program's: it asked for plain device memory and shall see that.
   [[nodiscard]] bool spilled() const {
@@ -35,7 +36,7 @@ class Registry {
   // The allocation that holds this address / that begins there.
   Registered* holding(policy::Address address);
   Registered* beginning(policy::Address address);
-  [[nodiscard]] std::vector<policy::AllocationId> on_device(policy::DeviceIndex device) const;
+  [[nodiscard]] std::vector<policy::AllocationId> made_in(const void* context) const;
 
  private:
   std::map<std::uint64_t, Registered> by_address_;

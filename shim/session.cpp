@@ -6,8 +6,10 @@
 
 #include "shim/advice.hpp"
 #include "shim/driver.hpp"
+#include "shim/driver_error.hpp"
 #include "shim/host_memory.hpp"
 #include "shim/log.hpp"
+#include "shim/physical_memory.hpp"
 #include "shim/service_thread.hpp"
 
 namespace spillway::shim {
@@ -126,8 +128,8 @@ void Session::decide_at(Nanoseconds time, EventBody body, Work& work) {
   for (std::size_t index = before; index < work.decisions.size(); ++index) {
     const policy::Decision& decision = work.decisions[index];
     trace_.add(time, decision);
-    const auto allocation = std::visit(
-        [](const auto& of) -> policy::AllocationId { return of.allocation; }, decision.body);
+    const auto allocation =
+        std::visit([](const auto& of) -> policy::AllocationId { return of.allocation; }, decision.body);
     const Registered* target = registry_.find(allocation);
     work.targets.push_back(target == nullptr ? std::nullopt : std::optional(*target));
     ++decided_;
@@ -180,21 +182,35 @@ void Session::device_used(DeviceIndex device) {
   carry_out(work);
 }
 
-void Session::device_reset(DeviceIndex device) {
+std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) {
   Work work;
-  std::vector<policy::AllocationId> gone;
+  std::vector<policy::AllocationId> going;
   {
     const std::unique_lock lock(mutex_);
     drain(work);
-    gone = registry_.on_device(device);
-    for (const policy::AllocationId id : gone) {
+    for (const policy::AllocationId id : registry_.made_in(context)) {
       Registered* found = registry_.find(id);
       if (found->freeing) continue;
+      found->freeing = true;
+      going.push_back(id);
       launch_path().addresses.remove(found->address);
       decide(policy::FreeRequested{id, {}}, work);
-      decide(policy::Freed{id, {}}, work);
-      registry_.remove(id);
     }
+  }
+  carry_out(work);
+  return going;
+}
+
+void Session::end_context_end(std::span<const policy::AllocationId> allocations, CUresult result) {
+  for (const policy::AllocationId id : allocations) end_free(id, result);
+}
+
+void Session::stream_going(CUstream stream) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+    streams_.erase(reinterpret_cast<std::uint64_t>(stream));
   }
   carry_out(work);
 }
@@ -256,11 +272,13 @@ void Session::settle(const AllocationAnswer& answer, const AllocationRequest& re
   {
     const std::unique_lock lock(mutex_);
     if (result == CUDA_SUCCESS) {
-      registry_.insert({answer.id, request.device, address, bytes, request.kind, answer.backing, false});
+      registry_.insert(
+          {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false});
       // Small ones are no address to the launch path: nothing is decided about them.
-      if (bytes >= policy::kChunk) launch_path().addresses.insert(address, bytes, answer.id);
+      if (bytes >= policy::kChunk && !is_handle(address)) launch_path().addresses.insert(address, bytes, answer.id);
     }
-    decide(policy::AllocationSettled{answer.id, address, bytes, answer.backing, {static_cast<std::int32_t>(result)}},
+    const policy::Address visible = is_handle(address) ? policy::Address{} : address;
+    decide(policy::AllocationSettled{answer.id, visible, bytes, answer.backing, {static_cast<std::int32_t>(result)}},
            work);
   }
   carry_out(work);
@@ -293,7 +311,8 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
         registry_.remove(allocation);
       } else {
         found->freeing = false;
-        if (found->bytes >= policy::kChunk) launch_path().addresses.insert(found->address, found->bytes, allocation);
+        if (found->bytes >= policy::kChunk && !is_handle(found->address))
+          launch_path().addresses.insert(found->address, found->bytes, allocation);
       }
     }
     decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
@@ -311,7 +330,8 @@ std::optional<Bytes> Session::reported_total(DeviceIndex device, Bytes real_tota
   const std::unique_lock lock(mutex_);
   const auto seen = devices_.find(device.value);
   if (settings_.mode == policy::ModeName::off || seen == devices_.end() || !seen->second.can_spill) return std::nullopt;
-  const Bytes card = settings_.device_budget ? std::min(settings_.device_budget->of(real_total), real_total) : real_total;
+  const Bytes card =
+      settings_.device_budget ? std::min(settings_.device_budget->of(real_total), real_total) : real_total;
   return settings_.report == policy::ReportMode::real ? card : card + host_total_;
 }
 

@@ -38,6 +38,7 @@ struct AllocationRequest {
   std::uint64_t stream = 0;  // as the rings name it
   bool capturing = false;
   const void* caller = nullptr;  // return address in the program
+  CUcontext context = nullptr;   // the allocation's life ends with it
 };
 
 struct AllocationAnswer {
@@ -77,11 +78,14 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   // The program's context on this device exists: what is free can be asked now.
   void device_used(policy::DeviceIndex device);
-  // The primary context of this device was reset or destroyed, and with it went all memory in it.
-  void device_reset(policy::DeviceIndex device);
+  // A context is going, and all memory made in it goes with it: tell before and after, as for a free.
+  std::vector<policy::AllocationId> begin_context_end(CUcontext context);
+  void end_context_end(std::span<const policy::AllocationId> allocations, CUresult result);
 
-  void before_launch(const LaunchRecord& record) noexcept override;
-  void before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept override;
+  // The driver may give the handle to another stream.
+  void stream_going(CUstream stream);
+
+  void before_call(const RecordHeader& record) noexcept override;
   void graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept override;
   void graph_going(CUgraphExec executable) noexcept override;
 
@@ -104,8 +108,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   void decide_at(policy::Nanoseconds time, policy::EventBody body, Work& work);
   void drain(Work& work);
   void take(const RecordHeader& record, Work& work);
-  void launched(const LaunchRecord& record, Work& work);
-  void graph_launched(CUgraphExec executable, std::uint64_t stream, Work& work);
+  void tell(const RecordHeader& record, policy::Nanoseconds time, Work& work);
   policy::LaunchShapeId shape_of(policy::FunctionId function, std::uint64_t threads, std::span<const Touch> touches,
                                  policy::Nanoseconds time, Work& work);
   policy::StreamId stream_of(std::uint64_t word);
@@ -114,7 +117,6 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
-  void act_before(const std::function<void(Work&)>& tell) noexcept;
   void carry_out(const Work& work);
   bool wait_for_room(const Work& work);
   void run_policy_thread();
@@ -140,6 +142,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   std::vector<policy::PointerArgument> arguments_;  // scratch
   std::uint32_t last_allocation_ = 0;
   std::uint32_t last_graph_ = 0;
+  std::uint32_t last_stream_ = 0;
   policy::Nanoseconds last_time_;
   policy::Bytes host_available_;
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is

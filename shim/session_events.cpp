@@ -19,44 +19,40 @@ void Session::drain(Work& work) {
 }
 
 void Session::take(const RecordHeader& record, Work& work) {
-  const Nanoseconds time = since_start(record.time);
+  // In the modes that act before a call, policy was told before it was made; and what was captured did not run.
+  if (acts_before_launches_ || (record.flags & kCapturing) != 0) return;
+  tell(record, since_start(record.time), work);
+}
+
+void Session::tell(const RecordHeader& record, Nanoseconds time, Work& work) {
+  const policy::StreamId stream = stream_of(record.stream);
   switch (record.kind) {
-    case RecordKind::launch:
-      // Told before it happened already.
-      if (!acts_before_launches_) launched(reinterpret_cast<const LaunchRecord&>(record), work);
+    case RecordKind::launch: {
+      const auto& launch = reinterpret_cast<const LaunchRecord&>(record);
+      const std::span<const Touch> touches(launch.touches(), launch.touch_count());
+      const policy::LaunchShapeId shape = shape_of(launch.function(), launch.threads, touches, time, work);
+      decide_at(time, policy::Launched{shape, stream}, work);
       break;
+    }
     case RecordKind::graph_launch: {
       const auto& launch = reinterpret_cast<const GraphLaunchRecord&>(record);
-      if (!acts_before_launches_) graph_launched(reinterpret_cast<CUgraphExec>(launch.executable), record.stream, work);
+      const auto graph = graphs_.find(reinterpret_cast<CUgraphExec>(launch.executable));
+      // Not known: instantiated before we listened, or by a way that we do not know.
+      if (graph != graphs_.end()) decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
       break;
     }
     case RecordKind::copy: {
       const auto& copy = reinterpret_cast<const CopyRecord&>(record);
-      decide_at(time,
-                policy::Copied{stream_of(record.stream), static_cast<policy::CopyKind>(record.detail),
-                               {copy.destination}, {copy.source}, policy::Bytes(copy.bytes)},
-                work);
+      const auto kind = static_cast<policy::CopyKind>(record.detail);
+      decide_at(time, policy::Copied{stream, kind, {copy.destination}, {copy.source}, policy::Bytes(copy.bytes)}, work);
       break;
     }
     case RecordKind::fill: {
       const auto& fill = reinterpret_cast<const FillRecord&>(record);
-      decide_at(time, policy::Filled{stream_of(record.stream), {fill.address}, policy::Bytes(fill.bytes)}, work);
+      decide_at(time, policy::Filled{stream, {fill.address}, policy::Bytes(fill.bytes)}, work);
       break;
     }
   }
-}
-
-void Session::launched(const LaunchRecord& record, Work& work) {
-  const Nanoseconds time = since_start(record.header.time);
-  const policy::LaunchShapeId shape =
-      shape_of(record.function(), record.threads, {record.touches(), record.touch_count()}, time, work);
-  decide_at(time, policy::Launched{shape, stream_of(record.header.stream)}, work);
-}
-
-void Session::graph_launched(CUgraphExec executable, std::uint64_t stream, Work& work) {
-  const auto graph = graphs_.find(executable);
-  if (graph == graphs_.end()) return;  // instantiated before we listened, or by a way that we do not know
-  decide_at(last_time_, policy::GraphLaunched{graph->second, stream_of(stream)}, work);
 }
 
 policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64_t threads,
@@ -75,8 +71,9 @@ policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64
 
 policy::StreamId Session::stream_of(std::uint64_t word) {
   if (word == 0) return {};
-  const auto next = policy::StreamId{static_cast<std::uint32_t>(streams_.size() + 1)};
-  return streams_.try_emplace(word, next).first->second;
+  const auto [entry, inserted] = streams_.try_emplace(word, policy::StreamId{last_stream_ + 1});
+  if (inserted) ++last_stream_;
+  return entry->second;
 }
 
 policy::CallerId Session::caller_of(const Library& library, Work& work) {
@@ -87,29 +84,15 @@ policy::CallerId Session::caller_of(const Library& library, Work& work) {
   return entry->second;
 }
 
-void Session::before_launch(const LaunchRecord& record) noexcept {
-  act_before([&](Work& work) {
-    LaunchRecord timed = record;
-    const policy::LaunchShapeId shape = shape_of(timed.function(), timed.threads,
-                                                 {record.touches(), record.touch_count()}, since_start(now()), work);
-    decide(policy::Launched{shape, stream_of(record.header.stream)}, work);
-  });
-}
-
-void Session::before_graph_launch(CUgraphExec executable, std::uint64_t stream) noexcept {
-  act_before([&](Work& work) {
-    since_start(now());
-    graph_launched(executable, stream, work);
-  });
-}
-
-void Session::act_before(const std::function<void(Work&)>& tell) noexcept {
+void Session::before_call(const RecordHeader& record) noexcept {
+  // A call that goes into a graph uses nothing now.
+  if ((record.flags & kCapturing) != 0) return;
   try {
     Work work;
     {
       const std::unique_lock lock(mutex_);
       drain(work);
-      tell(work);
+      tell(record, since_start(now()), work);
     }
     // What leaves may be in use by launches in flight: evicting it now would let them fault it back in behind the
     // ledger's back. The baselines pay for that, as the driver's own eviction makes them pay.
@@ -117,7 +100,7 @@ void Session::act_before(const std::function<void(Work&)>& tell) noexcept {
     carry_out(work);
     wait_for_room(work);
   } catch (...) {
-    // Without memory for our own books the launch goes on as it is.
+    // Without memory for our own books the call goes on as it is.
   }
 }
 

@@ -127,14 +127,18 @@ void Session::announce() const {
     if (settings_.mode == policy::ModeName::off) {
       SPILLWAY_LOG(info, "mode off: tracing only");
     } else if (!device.can_spill) {
-      SPILLWAY_LOG(warning, "device {} ({}) has no concurrent managed access: spilling is off, the program runs as without Spillway", index, device.name);
+      SPILLWAY_LOG(
+          warning,
+          "device {} ({}) has no concurrent managed access: spilling is off, the program runs as without Spillway",
+          index, device.name);
     } else {
-      const std::string budget = settings_.device_budget
-                                     ? policy::format_bytes(std::min(settings_.device_budget->of(device.total), device.total))
-                                     : std::string("what is free");
+      const std::string budget =
+          settings_.device_budget
+              ? policy::format_bytes(std::min(settings_.device_budget->of(device.total), device.total))
+              : std::string("what is free");
       const bool virtual_memory = settings_.report == policy::ReportMode::virtual_memory;
-      SPILLWAY_LOG(info, "device {} ({}): budget {} of {}, host {}; the program sees {} memory (memory.report); {}", index,
-                   device.name, budget, policy::format_bytes(device.total), policy::format_bytes(host_total_),
+      SPILLWAY_LOG(info, "device {} ({}): budget {} of {}, host {}; the program sees {} memory (memory.report); {}",
+                   index, device.name, budget, policy::format_bytes(device.total), policy::format_bytes(host_total_),
                    virtual_memory ? "virtual" : "real", prefetch_variant());
     }
   }

@@ -43,7 +43,8 @@ RunSettings read_settings() {
         run.settings = std::move(reading.file.settings);
         run.rules = std::move(reading.file.rules);
       } else {
-        SPILLWAY_LOG(warning, "{} (and {} more); going on as if SPILLWAY_POLICY was not set; `spillway check {}` shows all",
+        SPILLWAY_LOG(warning,
+                     "{} (and {} more); going on as if SPILLWAY_POLICY was not set; `spillway check {}` shows all",
                      reading.mistakes.front().sentence(), reading.mistakes.size() - 1, path);
       }
     } else {

@@ -1,5 +1,6 @@
 #include "policy/modes/mode.hpp"
 
+#include "policy/modes/adaptive.hpp"
 #include "policy/modes/arrival.hpp"
 #include "policy/modes/demand.hpp"
 
@@ -49,8 +50,9 @@ std::unique_ptr<Mode> make_mode(Books& books, DecisionWriter& writer) {
   switch (books.settings.mode) {
     case ModeName::off:
     case ModeName::arrival:
-    case ModeName::adaptive:
       break;
+    case ModeName::adaptive:
+      return std::make_unique<Adaptive>(books, writer);
     case ModeName::demand:
       return std::make_unique<Demand>(books, writer, Demand::FirstTouch::faults);
     case ModeName::alloc_prefetch:

@@ -1,6 +1,7 @@
 #include "policy/trace/frame_builder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "policy/trace/record_codec.hpp"
@@ -59,6 +60,17 @@ std::optional<FrameBytes> FrameBuilder::finish() {
   used_ = 0;
   records_ = 0;
   return frame;
+}
+
+std::optional<FrameBytes> FrameBuilder::finish_if_older(Nanoseconds now, Nanoseconds age) {
+  if (records_ == 0 || now < first_ + age) return std::nullopt;
+  return finish();
+}
+
+FrameBytes encode_loss(FrameEncoder& encoder, Nanoseconds time, std::uint64_t records) {
+  std::array<std::byte, 64> place{};  // this record has a fixed size of 16
+  const std::size_t size = encode_record(place.data(), 0, EventBody(EventsDropped{records}));
+  return encoder.encode(std::span(place).first(size), {FrameKind::records, time, {}, 1});
 }
 
 }  // namespace spillway::policy::trace

@@ -28,8 +28,11 @@ class FrameBuilder {
   [[nodiscard]] std::optional<FrameBytes> add(const Event& event);
   [[nodiscard]] std::optional<FrameBytes> add(Nanoseconds time, const Decision& decision);
 
-  // The frame so far, finished; nothing if it has no record. For once-a-second flushes and the end.
+  // The frame so far, finished; nothing if it has no record.
   [[nodiscard]] std::optional<FrameBytes> finish();
+  // The same if its first record is `age` old or more at `now`: what is not finished is lost with a SIGKILL.
+  [[nodiscard]] std::optional<FrameBytes> finish_if_older(Nanoseconds now,
+                                                          Nanoseconds age = Nanoseconds(1'000'000'000));
 
   [[nodiscard]] std::uint32_t records() const { return records_; }  // in the open frame
   [[nodiscard]] Nanoseconds first_time() const { return first_; }   // of the open frame; meaningless without records
@@ -48,5 +51,8 @@ class FrameBuilder {
   Nanoseconds first_;
   Nanoseconds last_;
 };
+
+// A frame that says that `records` were lost here, in place of frames that could not be written.
+[[nodiscard]] FrameBytes encode_loss(FrameEncoder& encoder, Nanoseconds time, std::uint64_t records);
 
 }  // namespace spillway::policy::trace

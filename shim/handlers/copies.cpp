@@ -17,12 +17,20 @@ struct Where {
 
 std::uint64_t address_of(const void* host) { return reinterpret_cast<std::uintptr_t>(host); }
 
-void copied(CUresult result, CopyKind kind, std::uint64_t destination, std::uint64_t source, std::uint64_t bytes,
-            Where where) {
-  if (result != CUDA_SUCCESS) return;
-  CopyRecord record{{}, destination, source, bytes};
-  record.header.detail = static_cast<std::uint32_t>(kind);
-  record_call(record, RecordKind::copy, where.stream, where.per_thread);
+// What a copy moves: both ends and the bytes from the first to the last one touched.
+struct Extent {
+  CopyKind kind = CopyKind::unknown;
+  std::uint64_t destination = 0;
+  std::uint64_t source = 0;
+  std::uint64_t bytes = 0;
+};
+
+template <class Forward>
+CUresult copy(const Extent& extent, Where where, const Forward& forward) {
+  if (extent.bytes == 0) return forward();
+  CopyRecord record{{}, extent.destination, extent.source, extent.bytes};
+  record.header.detail = static_cast<std::uint32_t>(extent.kind);
+  return record_call(record, RecordKind::copy, where.stream, where.per_thread, forward);
 }
 
 // One end of a 2D or 3D copy; pitch x height is a slice.
@@ -46,21 +54,21 @@ CopyKind kind_of(End destination, End source) {
   return from_host ? CopyKind::host_to_device : CopyKind::device_to_device;
 }
 
-void copied_2d(CUresult result, const CUDA_MEMCPY2D_v2* copy, Where where) {
-  if (result != CUDA_SUCCESS || copy == nullptr || copy->Height == 0) return;
+Extent extent_2d(const CUDA_MEMCPY2D_v2* copy) {
+  if (copy == nullptr || copy->Height == 0) return {};
   const End source =
       end_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcY * copy->srcPitch + copy->srcXInBytes);
   const End destination =
       end_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstY * copy->dstPitch + copy->dstXInBytes);
   const std::size_t pitch = destination.address != 0 ? copy->dstPitch : copy->srcPitch;
-  copied(result, kind_of(destination, source), destination.address, source.address,
-         (copy->Height - 1) * pitch + copy->WidthInBytes, where);
+  return {kind_of(destination, source), destination.address, source.address,
+          (copy->Height - 1) * pitch + copy->WidthInBytes};
 }
 
 // CUDA_MEMCPY3D and its peer form share these fields.
 template <class Copy>
-void copied_3d(CUresult result, const Copy* copy, Where where) {
-  if (result != CUDA_SUCCESS || copy == nullptr || copy->Height == 0 || copy->Depth == 0) return;
+Extent extent_3d(const Copy* copy) {
+  if (copy == nullptr || copy->Height == 0 || copy->Depth == 0) return {};
   const std::uint64_t source_row = copy->srcZ * copy->srcHeight + copy->srcY;
   const std::uint64_t destination_row = copy->dstZ * copy->dstHeight + copy->dstY;
   const End source =
@@ -71,140 +79,116 @@ void copied_3d(CUresult result, const Copy* copy, Where where) {
   const std::size_t pitch = by_destination ? copy->dstPitch : copy->srcPitch;
   const std::size_t height = by_destination ? copy->dstHeight : copy->srcHeight;
   const std::uint64_t rows = (copy->Depth - 1) * height + copy->Height - 1;
-  copied(result, kind_of(destination, source), destination.address, source.address, rows * pitch + copy->WidthInBytes,
-         where);
+  return {kind_of(destination, source), destination.address, source.address, rows * pitch + copy->WidthInBytes};
 }
 
 }  // namespace
 
 CUresult copy_unified(RealCall<PFN_cuMemcpy_v4000>& real, CUdeviceptr destination, CUdeviceptr source,
                       std::size_t bytes) {
-  const CUresult result = real(destination, source, bytes);
-  copied(result, CopyKind::unknown, destination, source, bytes, {nullptr, real.per_thread()});
-  return result;
+  return copy({CopyKind::unknown, destination, source, bytes}, {nullptr, real.per_thread()},
+              [&] { return real(destination, source, bytes); });
 }
 
 CUresult copy_unified(RealCall<PFN_cuMemcpyAsync_v4000>& real, CUdeviceptr destination, CUdeviceptr source,
                       std::size_t bytes, CUstream stream) {
-  const CUresult result = real(destination, source, bytes, stream);
-  copied(result, CopyKind::unknown, destination, source, bytes, {stream, real.per_thread()});
-  return result;
+  return copy({CopyKind::unknown, destination, source, bytes}, {stream, real.per_thread()},
+              [&] { return real(destination, source, bytes, stream); });
 }
 
 CUresult copy_peer(RealCall<PFN_cuMemcpyPeer_v4000>& real, CUdeviceptr destination, CUcontext destination_context,
                    CUdeviceptr source, CUcontext source_context, std::size_t bytes) {
-  const CUresult result = real(destination, destination_context, source, source_context, bytes);
-  copied(result, CopyKind::device_to_device, destination, source, bytes, {nullptr, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_device, destination, source, bytes}, {nullptr, real.per_thread()},
+              [&] { return real(destination, destination_context, source, source_context, bytes); });
 }
 
 CUresult copy_peer(RealCall<PFN_cuMemcpyPeerAsync_v4000>& real, CUdeviceptr destination, CUcontext destination_context,
                    CUdeviceptr source, CUcontext source_context, std::size_t bytes, CUstream stream) {
-  const CUresult result = real(destination, destination_context, source, source_context, bytes, stream);
-  copied(result, CopyKind::device_to_device, destination, source, bytes, {stream, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_device, destination, source, bytes}, {stream, real.per_thread()},
+              [&] { return real(destination, destination_context, source, source_context, bytes, stream); });
 }
 
 CUresult copy_host_to_device(RealCall<PFN_cuMemcpyHtoD_v3020>& real, CUdeviceptr destination, const void* source,
                              std::size_t bytes) {
-  const CUresult result = real(destination, source, bytes);
-  copied(result, CopyKind::host_to_device, destination, address_of(source), bytes, {nullptr, real.per_thread()});
-  return result;
+  return copy({CopyKind::host_to_device, destination, address_of(source), bytes}, {nullptr, real.per_thread()},
+              [&] { return real(destination, source, bytes); });
 }
 
 CUresult copy_host_to_device(RealCall<PFN_cuMemcpyHtoDAsync_v3020>& real, CUdeviceptr destination, const void* source,
                              std::size_t bytes, CUstream stream) {
-  const CUresult result = real(destination, source, bytes, stream);
-  copied(result, CopyKind::host_to_device, destination, address_of(source), bytes, {stream, real.per_thread()});
-  return result;
+  return copy({CopyKind::host_to_device, destination, address_of(source), bytes}, {stream, real.per_thread()},
+              [&] { return real(destination, source, bytes, stream); });
 }
 
 CUresult copy_device_to_host(RealCall<PFN_cuMemcpyDtoH_v3020>& real, void* destination, CUdeviceptr source,
                              std::size_t bytes) {
-  const CUresult result = real(destination, source, bytes);
-  copied(result, CopyKind::device_to_host, address_of(destination), source, bytes, {nullptr, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_host, address_of(destination), source, bytes}, {nullptr, real.per_thread()},
+              [&] { return real(destination, source, bytes); });
 }
 
 CUresult copy_device_to_host(RealCall<PFN_cuMemcpyDtoHAsync_v3020>& real, void* destination, CUdeviceptr source,
                              std::size_t bytes, CUstream stream) {
-  const CUresult result = real(destination, source, bytes, stream);
-  copied(result, CopyKind::device_to_host, address_of(destination), source, bytes, {stream, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_host, address_of(destination), source, bytes}, {stream, real.per_thread()},
+              [&] { return real(destination, source, bytes, stream); });
 }
 
 CUresult copy_device_to_device(RealCall<PFN_cuMemcpyDtoD_v3020>& real, CUdeviceptr destination, CUdeviceptr source,
                                std::size_t bytes) {
-  const CUresult result = real(destination, source, bytes);
-  copied(result, CopyKind::device_to_device, destination, source, bytes, {nullptr, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_device, destination, source, bytes}, {nullptr, real.per_thread()},
+              [&] { return real(destination, source, bytes); });
 }
 
 CUresult copy_device_to_device(RealCall<PFN_cuMemcpyDtoDAsync_v3020>& real, CUdeviceptr destination, CUdeviceptr source,
                                std::size_t bytes, CUstream stream) {
-  const CUresult result = real(destination, source, bytes, stream);
-  copied(result, CopyKind::device_to_device, destination, source, bytes, {stream, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_device, destination, source, bytes}, {stream, real.per_thread()},
+              [&] { return real(destination, source, bytes, stream); });
 }
 
 CUresult copy_device_to_array(RealCall<PFN_cuMemcpyDtoA_v3020>& real, CUarray destination, std::size_t offset,
                               CUdeviceptr source, std::size_t bytes) {
-  const CUresult result = real(destination, offset, source, bytes);
-  copied(result, CopyKind::device_to_device, 0, source, bytes, {nullptr, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_device, 0, source, bytes}, {nullptr, real.per_thread()},
+              [&] { return real(destination, offset, source, bytes); });
 }
 
 CUresult copy_array_to_device(RealCall<PFN_cuMemcpyAtoD_v3020>& real, CUdeviceptr destination, CUarray source,
                               std::size_t offset, std::size_t bytes) {
-  const CUresult result = real(destination, source, offset, bytes);
-  copied(result, CopyKind::device_to_device, destination, 0, bytes, {nullptr, real.per_thread()});
-  return result;
+  return copy({CopyKind::device_to_device, destination, 0, bytes}, {nullptr, real.per_thread()},
+              [&] { return real(destination, source, offset, bytes); });
 }
 
-CUresult copy_2d(RealCall<PFN_cuMemcpy2D_v3020>& real, const CUDA_MEMCPY2D_v2* copy) {
-  const CUresult result = real(copy);
-  copied_2d(result, copy, {nullptr, real.per_thread()});
-  return result;
+CUresult copy_2d(RealCall<PFN_cuMemcpy2D_v3020>& real, const CUDA_MEMCPY2D_v2* parameters) {
+  return copy(extent_2d(parameters), {nullptr, real.per_thread()}, [&] { return real(parameters); });
 }
 
-CUresult copy_2d(RealCall<PFN_cuMemcpy2DAsync_v3020>& real, const CUDA_MEMCPY2D_v2* copy, CUstream stream) {
-  const CUresult result = real(copy, stream);
-  copied_2d(result, copy, {stream, real.per_thread()});
-  return result;
+CUresult copy_2d(RealCall<PFN_cuMemcpy2DAsync_v3020>& real, const CUDA_MEMCPY2D_v2* parameters, CUstream stream) {
+  return copy(extent_2d(parameters), {stream, real.per_thread()}, [&] { return real(parameters, stream); });
 }
 
-CUresult copy_3d(RealCall<PFN_cuMemcpy3D_v3020>& real, const CUDA_MEMCPY3D_v2* copy) {
-  const CUresult result = real(copy);
-  copied_3d(result, copy, {nullptr, real.per_thread()});
-  return result;
+CUresult copy_3d(RealCall<PFN_cuMemcpy3D_v3020>& real, const CUDA_MEMCPY3D_v2* parameters) {
+  return copy(extent_3d(parameters), {nullptr, real.per_thread()}, [&] { return real(parameters); });
 }
 
-CUresult copy_3d(RealCall<PFN_cuMemcpy3DAsync_v3020>& real, const CUDA_MEMCPY3D_v2* copy, CUstream stream) {
-  const CUresult result = real(copy, stream);
-  copied_3d(result, copy, {stream, real.per_thread()});
-  return result;
+CUresult copy_3d(RealCall<PFN_cuMemcpy3DAsync_v3020>& real, const CUDA_MEMCPY3D_v2* parameters, CUstream stream) {
+  return copy(extent_3d(parameters), {stream, real.per_thread()}, [&] { return real(parameters, stream); });
 }
 
-CUresult copy_3d_peer(RealCall<PFN_cuMemcpy3DPeer_v4000>& real, const CUDA_MEMCPY3D_PEER_v1* copy) {
-  const CUresult result = real(copy);
-  copied_3d(result, copy, {nullptr, real.per_thread()});
-  return result;
+CUresult copy_3d_peer(RealCall<PFN_cuMemcpy3DPeer_v4000>& real, const CUDA_MEMCPY3D_PEER_v1* parameters) {
+  return copy(extent_3d(parameters), {nullptr, real.per_thread()}, [&] { return real(parameters); });
 }
 
-CUresult copy_3d_peer(RealCall<PFN_cuMemcpy3DPeerAsync_v4000>& real, const CUDA_MEMCPY3D_PEER_v1* copy,
+CUresult copy_3d_peer(RealCall<PFN_cuMemcpy3DPeerAsync_v4000>& real, const CUDA_MEMCPY3D_PEER_v1* parameters,
                       CUstream stream) {
-  const CUresult result = real(copy, stream);
-  copied_3d(result, copy, {stream, real.per_thread()});
-  return result;
+  return copy(extent_3d(parameters), {stream, real.per_thread()}, [&] { return real(parameters, stream); });
 }
 
 namespace {
 
+// One call, several copies: each becomes a record once the call was accepted.
 void copied_batch(CUresult result, const CUdeviceptr* destinations, const CUdeviceptr* sources,
                   const std::size_t* sizes, std::size_t count, Where where) {
   if (result != CUDA_SUCCESS || destinations == nullptr || sources == nullptr || sizes == nullptr) return;
   for (std::size_t i = 0; i < count; ++i) {
-    copied(result, CopyKind::unknown, destinations[i], sources[i], sizes[i], where);
+    copy({CopyKind::unknown, destinations[i], sources[i], sizes[i]}, where, [] { return CUDA_SUCCESS; });
   }
 }
 

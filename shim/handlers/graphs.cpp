@@ -111,17 +111,8 @@ CUresult instantiate_graph_with_params(RealCall<PFN_cuGraphInstantiateWithParams
 }
 
 CUresult launch_graph(RealCall<PFN_cuGraphLaunch_v10000>& real, CUgraphExec executable, CUstream stream) {
-  LaunchPath& path = launch_path();
-  LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
-  if (observer != nullptr && path.recording.load(std::memory_order_relaxed)) {
-    observer->before_graph_launch(executable, stream_word(stream, real.per_thread()));
-  }
-  const CUresult result = real(executable, stream);
-  if (result == CUDA_SUCCESS) {
-    record_call(GraphLaunchRecord{{}, reinterpret_cast<std::uintptr_t>(executable)}, RecordKind::graph_launch, stream,
-                real.per_thread());
-  }
-  return result;
+  return record_call(GraphLaunchRecord{{}, reinterpret_cast<std::uintptr_t>(executable)}, RecordKind::graph_launch,
+                     stream, real.per_thread(), [&] { return real(executable, stream); });
 }
 
 CUresult update_graph(RealCall<PFN_cuGraphExecUpdate_v10020>& real, CUgraphExec executable, CUgraph graph,

@@ -1,10 +1,23 @@
-// Memory shared with other processes and interfaces.
+// Memory shared with other processes and interfaces: imports are not ours to count, exports of spilled memory get the
+// driver's own code and one line that says what to do.
 #include "shim/handlers.hpp"
+#include "shim/log.hpp"
+#include "shim/session.hpp"
 
 namespace spillway::shim::handlers {
 
 CUresult export_ipc(RealCall<PFN_cuIpcGetMemHandle_v4010>& real, CUipcMemHandle_v1* p_handle, CUdeviceptr_v2 dptr) {
-  return real(p_handle, dptr);
+  const CUresult result = real(p_handle, dptr);
+  Session* session = Session::get();
+  if (result == CUDA_SUCCESS || session == nullptr) return result;
+  const auto memory = session->registered({dptr});
+  if (memory && memory->spilled()) {
+    SPILLWAY_LOG(warning,
+                 "memory that may spill cannot be shared with another process ({}); keep it plain with a rule that has "
+                 "backing = \"device\", or with memory.backing = \"device\"",
+                 policy::format_bytes(memory->bytes));
+  }
+  return result;
 }
 
 CUresult import_ipc(RealCall<PFN_cuIpcOpenMemHandle_v4010>& real, CUdeviceptr_v2* pdptr, CUipcMemHandle_v1 handle,

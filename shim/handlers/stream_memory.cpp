@@ -1,20 +1,53 @@
-// Stream-ordered allocation and its pools.
+// Stream-ordered allocation and its pools: counted against the budget; refused early where the budget ends, as they
+// cannot be spilled.
 #include "shim/handlers.hpp"
+#include "shim/handlers/allocation.hpp"
+#include "shim/handlers/calling_context.hpp"
 
 namespace spillway::shim::handlers {
+namespace {
+
+CUresult allocate_in_order(const void* caller, std::uint64_t stream, const CUdeviceptr_v2* out, size_t bytes,
+                           const std::function<CUresult()>& call) {
+  Session* session = Session::get();
+  const auto device = session == nullptr ? std::nullopt : current_device();
+  if (!device || out == nullptr || bytes == 0) return call();
+  AllocationRequest request;
+  request.device = *device;
+  request.bytes = policy::Bytes(bytes);
+  request.kind = policy::AllocationKind::stream_ordered;
+  request.stream = stream;
+  request.caller = caller;
+  AllocationCalls calls;
+  calls.plain = [&] {
+    const CUresult result = call();
+    return DriverMemory{result, {result == CUDA_SUCCESS ? *out : 0}, policy::Bytes(bytes)};
+  };
+  return allocate(*session, request, calls);
+}
+
+}  // namespace
 
 CUresult allocate_async(RealCall<PFN_cuMemAllocAsync_v11020>& real, CUdeviceptr_v2* dptr, size_t bytesize,
                         CUstream h_stream) {
-  return real(dptr, bytesize, h_stream);
+  return real.answer(allocate_in_order(real.caller(), stream_word(h_stream, real.per_thread()), dptr, bytesize,
+                                       [&] { return real(dptr, bytesize, h_stream); }));
 }
 
 CUresult allocate_from_pool(RealCall<PFN_cuMemAllocFromPoolAsync_v11020>& real, CUdeviceptr_v2* dptr, size_t bytesize,
                             CUmemoryPool pool, CUstream h_stream) {
-  return real(dptr, bytesize, pool, h_stream);
+  return real.answer(allocate_in_order(real.caller(), stream_word(h_stream, real.per_thread()), dptr, bytesize,
+                                       [&] { return real(dptr, bytesize, pool, h_stream); }));
 }
 
 CUresult free_async(RealCall<PFN_cuMemFreeAsync_v11020>& real, CUdeviceptr_v2 dptr, CUstream h_stream) {
-  return real(dptr, h_stream);
+  Session* session = Session::get();
+  const auto known = session == nullptr || dptr == 0
+                         ? std::nullopt
+                         : session->begin_free({dptr}, stream_word(h_stream, real.per_thread()));
+  const CUresult result = real(dptr, h_stream);
+  if (known) session->end_free(*known, result);
+  return result;
 }
 
 CUresult create_pool(RealCall<PFN_cuMemPoolCreate_v11020>& real, CUmemoryPool* pool,

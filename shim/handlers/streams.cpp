@@ -1,6 +1,7 @@
 // The life of streams, and capture: launches that go into a graph do not run, and their records say so.
 #include "shim/handlers.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/session.hpp"
 
 namespace spillway::shim::handlers {
 
@@ -13,7 +14,10 @@ CUresult capture_begun(CUresult result) {
 
 }  // namespace
 
-CUresult destroy_stream(RealCall<PFN_cuStreamDestroy_v2000>& real, CUstream stream) { return real(stream); }
+CUresult destroy_stream(RealCall<PFN_cuStreamDestroy_v2000>& real, CUstream stream) {
+  if (Session* session = Session::get(); session != nullptr && stream != nullptr) session->stream_going(stream);
+  return real(stream);
+}
 
 CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10000>& real, CUstream stream) {
   return capture_begun(real(stream));

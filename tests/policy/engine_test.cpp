@@ -103,9 +103,8 @@ TEST(Arrival, SendsTheLastComeOutWhenPlainMemoryNeedsRoom) {
   program.finish_all();
   EXPECT_TRUE(program.allocate(100_MiB, AllocationKind::stream_ordered));
   EXPECT_EQ(program.totals().resident, 924_MiB);
-  const auto moved = std::find_if(program.decisions().rbegin(), program.decisions().rend(), [](const Decision& d) {
-    return std::holds_alternative<MoveRange>(d.body);
-  });
+  const auto moved = std::find_if(program.decisions().rbegin(), program.decisions().rend(),
+                                  [](const Decision& d) { return std::holds_alternative<MoveRange>(d.body); });
   EXPECT_EQ(std::get<MoveRange>(moved->body).allocation, program.id(last));
 }
 

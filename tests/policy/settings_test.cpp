@@ -50,6 +50,7 @@ TEST(Settings, NamesAreUnique) {
   EXPECT_EQ(find_setting("memory.device_budget")->environment_name(), "SPILLWAY_DEVICE_BUDGET");
   EXPECT_EQ(find_setting("memory.device_budget")->flag_name(), "--device-budget");
   EXPECT_EQ(find_setting("trace.path")->environment_name(), "SPILLWAY_TRACE_PATH");
+  EXPECT_EQ(find_setting("trace.path")->flag_name(), "--trace");
 }
 
 TEST(Settings, EnvironmentSetsEveryField) {

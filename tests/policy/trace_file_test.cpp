@@ -285,6 +285,15 @@ TEST(FrameBuilder, FinishesWhenFullAndWhenFourSecondsHavePassed) {
   EXPECT_EQ(parse_frame_header(*builder.finish())->first_time, 1);
 }
 
+TEST(FrameBuilder, FinishesAnOldFrameWhenAsked) {
+  FrameBuilder builder;
+  EXPECT_FALSE(builder.finish_if_older(Nanoseconds(5'000'000'000)));
+  ASSERT_FALSE(builder.add({Nanoseconds(10), Launched{}}));
+  EXPECT_FALSE(builder.finish_if_older(Nanoseconds(1'000'000'009)));
+  EXPECT_TRUE(builder.finish_if_older(Nanoseconds(1'000'000'010)));
+  EXPECT_FALSE(builder.finish_if_older(Nanoseconds(5'000'000'000)));
+}
+
 TEST(FrameIndex, StaysBoundedAndCountsEveryRecord) {
   FrameIndex index;
   FrameHeader header;

@@ -192,20 +192,24 @@ TEST_F(LaunchRecording, CopiesFillsAndGraphLaunches) {
 
 TEST_F(LaunchRecording, AnObserverActsBeforeTheDriver) {
   struct Watcher final : LaunchObserver {
-    void before_launch(const LaunchRecord& record) noexcept override {
-      seen = record.touch_count();
-      launches_so_far = hook_count(HookId::cuMemAdvise);
+    void before_call(const RecordHeader& record) noexcept override {
+      if (record.kind == RecordKind::launch) seen = reinterpret_cast<const LaunchRecord&>(record).touch_count();
+      if (record.kind == RecordKind::graph_launch) {
+        graph = reinterpret_cast<const GraphLaunchRecord&>(record).executable;
+      }
+      if (record.kind == RecordKind::copy) copied = reinterpret_cast<const CopyRecord&>(record).bytes;
     }
-    void before_graph_launch(CUgraphExec executable, std::uint64_t) noexcept override { graph = executable; }
     std::size_t seen = 0;
-    std::uint64_t launches_so_far = 0;
-    CUgraphExec graph = nullptr;
+    std::uint64_t graph = 0;
+    std::uint64_t copied = 0;
   } watcher;
   launch_path().observer = &watcher;
   ::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
   EXPECT_EQ(watcher.seen, 2U);
   ::cuGraphLaunch(reinterpret_cast<CUgraphExec>(0x78), stream);
-  EXPECT_EQ(watcher.graph, reinterpret_cast<CUgraphExec>(0x78));
+  EXPECT_EQ(watcher.graph, 0x78U);
+  ::cuMemcpyDtoD_v2(kInside, kInside + 4096, 96);
+  EXPECT_EQ(watcher.copied, 96U);
 }
 
 TEST_F(LaunchRecording, AFullRingDropsAndCounts) {

@@ -1,0 +1,152 @@
+#include "policy/classes.hpp"
+
+#include <algorithm>
+
+namespace spillway::policy {
+namespace {
+
+// An optimizer's phase is at most this share of an iteration's launches.
+constexpr double kLongestPhase = 0.4;
+// And must hold this share of the bytes that look like its states: in a decoder every weight is used once an iteration as
+// well, but all over it.
+constexpr double kPhaseShare = 0.8;
+constexpr std::uint32_t kSteady = 2;  // iterations in a row before a span's content counts as carried over
+
+}  // namespace
+
+// Content that an iteration leaves for the next one: what is used once is neither made nor consumed within the iteration;
+// what only launches with long pointer lists use belongs to a fused or foreach optimizer.
+bool Classes::carried(const SpanHistory& known, SpanId span) const {
+  if (known.in_a_row < kSteady || wide_[span.value]) return false;
+  // What the program fills each time (a batch of input) is not carried.
+  if (known.copies_in >= known.iterations) return false;
+  return known.uses == 1 || known.list_uses == known.uses;
+}
+
+void Classes::find_phase(const IterationProfile& profile, const AccessHistory& history) {
+  phase_ = {};
+  struct Seed {
+    std::uint32_t position;
+    double bytes;
+  };
+  std::vector<Seed> seeds;
+  double total = 0;
+  for (const SpanId span : profile.spans()) {
+    const SpanHistory& known = history.of(span);
+    if (!carried(known, span)) continue;
+    const auto bytes = static_cast<double>(known.span.bytes.count()) / known.uses;
+    for (const ProfiledUse& use : profile.uses(span)) {
+      seeds.push_back({use.position, bytes});
+      total += bytes;
+    }
+  }
+  if (seeds.empty()) return;
+  std::stable_sort(seeds.begin(), seeds.end(), [](const Seed& a, const Seed& b) { return a.position < b.position; });
+  // The shortest stretch, going round, that holds the share of bytes.
+  const std::size_t count = seeds.size();
+  std::uint32_t best = length_;
+  double inside = 0;
+  std::size_t end = 0;
+  for (std::size_t begin = 0; begin < count; ++begin) {
+    while (inside < kPhaseShare * total && end < begin + count) inside += seeds[end++ % count].bytes;
+    if (inside < kPhaseShare * total) break;
+    const std::uint32_t last = seeds[(end - 1) % count].position;
+    const std::uint32_t stretch = (last + length_ - seeds[begin].position) % length_ + 1;
+    if (stretch < best) {
+      best = stretch;
+      phase_ = {seeds[begin].position, stretch};
+    }
+    inside -= seeds[begin].bytes;
+  }
+  if (phase_.length > kLongestPhase * length_) {
+    phase_ = {};
+    return;
+  }
+  // Grow over seeds close by, so that the share cut off at the ends comes back.
+  const std::uint32_t slack = std::max<std::uint32_t>(phase_.length / 2, 4);
+  OptimizerPhase grown{(phase_.first + length_ - std::min(slack, length_)) % length_, phase_.length + 2 * slack};
+  if (grown.length >= length_) return;
+  std::uint32_t first = slack, last = slack + phase_.length - 1;
+  for (const Seed& seed : seeds) {
+    if (!grown.holds(seed.position, length_)) continue;
+    const std::uint32_t at = (seed.position + length_ - grown.first) % length_;
+    first = std::min(first, at);
+    last = std::max(last, at);
+  }
+  phase_ = {(grown.first + first) % length_, last - first + 1};
+}
+
+SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const AccessHistory& history) const {
+  const SpanHistory& known = history.of(span);
+  const auto uses = profile.uses(span);
+  std::uint32_t inside = 0;
+  for (const ProfiledUse& use : uses) inside += phase_.holds(use.position, length_) ? 1U : 0U;
+  const auto outside = static_cast<std::uint32_t>(uses.size()) - inside;
+  if (phase_.length != 0) {
+    if (outside == 0) return known.in_a_row >= kSteady && known.copies_in < known.iterations ? SpanClass::optimizer : SpanClass::unknown;
+    // The first use after the optimizer, as a share of the rest of the iteration: weights come at once, gradients late.
+    double first = 1, last = 0;
+    const double rest = length_ - phase_.length;
+    for (const ProfiledUse& use : uses) {
+      if (phase_.holds(use.position, length_)) continue;
+      const double at = ((use.position + length_ - phase_.first - phase_.length) % length_) / rest;
+      first = std::min(first, at);
+      last = std::max(last, at);
+    }
+    if (inside > 0) return first >= 0.3 && outside <= 2 ? SpanClass::gradients : SpanClass::weights;
+    if (last - first > 0.02 && known.function_count > 1) {
+      return uses.size() > 32 ? SpanClass::workspace : SpanClass::activations;
+    }
+    return SpanClass::unknown;
+  }
+  if (known.attention_uses > 0 && (known.growth > 0 || known.attention_uses * 2 >= known.uses) && known.hull * 2 < length_) {
+    return SpanClass::kv;
+  }
+  if (known.in_a_row >= kSteady && known.copies_in <= 1 && known.uses <= 2 && known.function_count <= 2) return SpanClass::weights;
+  if (known.uses > 8 && known.function_count > 1) return SpanClass::workspace;
+  return SpanClass::unknown;
+}
+
+void Classes::learn(const IterationProfile& profile, const AccessHistory& history, const SpanMap& spans) {
+  length_ = static_cast<std::uint32_t>(profile.length().count());
+  classes_.assign(spans.id_bound(), SpanClass::unknown);
+  wide_.assign(spans.id_bound(), false);
+  totals_.assign(kSpanClassNames.size(), {});
+  for (const SpanId span : profile.spans()) {
+    wide_[span.value] = history.of(span).hull > kLongestPhase * length_;
+  }
+  find_phase(profile, history);
+  for (const SpanId span : profile.spans()) {
+    const SpanClass found = judge(span, profile, history);
+    classes_[span.value] = found;
+    totals_[static_cast<std::size_t>(found)] += spans.span(span).bytes;
+  }
+}
+
+SpanClass Classes::of(SpanId span) const {
+  return span.value < classes_.size() ? classes_[span.value] : SpanClass::unknown;
+}
+
+Bytes Classes::bytes(SpanClass span_class) const {
+  const auto at = static_cast<std::size_t>(span_class);
+  return at < totals_.size() ? totals_[at] : Bytes();
+}
+
+std::string Classes::evidence(SpanId span, const AccessHistory& history, const FunctionBook& functions) const {
+  const SpanHistory& known = history.of(span);
+  if (!known.span.allocation || length_ == 0) return "not used yet";
+  std::string text = "used by " + std::to_string(known.uses) + " of " + std::to_string(length_) +
+                     " launches an iteration, within " + std::to_string(100 * std::uint64_t{known.hull + 1} / length_) +
+                     "% of it";
+  if (of(span) == SpanClass::optimizer) text += ", only in the optimizer's phase, and kept between iterations";
+  text += "; in " + std::to_string(known.iterations) + " iterations so far; by ";
+  for (std::uint8_t i = 0; i < std::min<std::uint8_t>(known.function_count, 4); ++i) {
+    if (i > 0) text += ", ";
+    text += functions.label(known.functions[i]);
+  }
+  if (known.function_count > 4) text += " and others";
+  if (known.copies_in > 0) text += "; filled by the program " + std::to_string(known.copies_in) + " times";
+  return text;
+}
+
+}  // namespace spillway::policy

@@ -1,0 +1,50 @@
+// What a span is for, learned from how it is used. A class explains a decision and breaks ties; the worth of residency,
+// which places spans, comes from the uses themselves. Each class comes with its evidence in words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "policy/access_history.hpp"
+#include "policy/iteration_profile.hpp"
+#include "policy/span_class.hpp"
+#include "policy/span_map.hpp"
+
+namespace spillway::policy {
+
+// The part of an iteration in which an optimizer runs, in positions; it may go round the end. Length 0: none.
+struct OptimizerPhase {
+  std::uint32_t first = 0;
+  std::uint32_t length = 0;
+  [[nodiscard]] bool holds(std::uint32_t position, std::uint32_t iteration) const {
+    return length != 0 && (position + iteration - first) % iteration < length;
+  }
+};
+
+class Classes {
+ public:
+  // Classifies every span of the profile. Optimizer states are found without names: their content is carried from one
+  // iteration to the next, yet nothing outside one short phase uses them.
+  void learn(const IterationProfile& profile, const AccessHistory& history, const SpanMap& spans);
+
+  [[nodiscard]] SpanClass of(SpanId span) const;
+  [[nodiscard]] OptimizerPhase optimizer_phase() const { return phase_; }
+  // "used by 1 launch an iteration, always in the optimizer's phase (2% of the launches), ..."
+  [[nodiscard]] std::string evidence(SpanId span, const AccessHistory& history, const FunctionBook& functions) const;
+  // Bytes of the class among the spans last learned.
+  [[nodiscard]] Bytes bytes(SpanClass span_class) const;
+
+ private:
+  [[nodiscard]] bool carried(const SpanHistory& known, SpanId span) const;
+  void find_phase(const IterationProfile& profile, const AccessHistory& history);
+  [[nodiscard]] SpanClass judge(SpanId span, const IterationProfile& profile, const AccessHistory& history) const;
+
+  std::vector<SpanClass> classes_;  // by span id
+  std::vector<bool> wide_;          // by span id: used across more than the longest phase
+  std::vector<Bytes> totals_;
+  OptimizerPhase phase_;
+  std::uint32_t length_ = 0;
+};
+
+}  // namespace spillway::policy

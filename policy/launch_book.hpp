@@ -1,0 +1,66 @@
+// Every launch the program has shown, once per shape: what it names, and as which key the forecast knows it.
+// Spans are cut here: when a shape is seen for the first time, or again after an allocation came or went.
+//
+// Memory: at most `limit` shapes (2^20), each 56 bytes and 24 per pointer; later shapes share one nameless entry.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "policy/forecast.hpp"
+#include "policy/span_map.hpp"
+#include "policy/units.hpp"
+
+namespace spillway::policy {
+
+// One pointer of a launch, resolved to the allocation it named when the launch was last seen.
+struct NamedPointer {
+  AllocationId allocation;
+  Bytes offset;
+  std::uint16_t argument = 0;
+  friend bool operator==(const NamedPointer&, const NamedPointer&) = default;
+};
+
+struct LaunchSite {
+  FunctionId function;
+  std::uint64_t threads = 0;
+  LaunchKey key;
+  std::uint64_t resolved_at = 0;  // the owner's epoch of address resolution
+  std::vector<NamedPointer> pointers;
+};
+
+// A span as one launch uses it.
+struct SpanUse {
+  SpanId span;
+  std::uint16_t argument = 0;
+};
+
+class LaunchBook {
+ public:
+  explicit LaunchBook(std::size_t limit = std::size_t{1} << 20) : limit_(limit) {}
+
+  // Graph launches have no shape: they are known by what they touch. Their shapes get numbers from 2^31 up.
+  LaunchShapeId graph_shape(std::span<const NamedPointer> pointers);
+
+  // True if the pointers must be given again with `learn` (new shape, or resolved at another epoch).
+  [[nodiscard]] bool stale(LaunchShapeId shape, std::uint64_t epoch) const;
+  void learn(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::uint64_t epoch,
+             std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now);
+
+  [[nodiscard]] const LaunchSite& site(LaunchShapeId shape) const;
+  // The spans this launch uses, cut and marked as used now; appended to `out`, each span once.
+  void uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const;
+
+ private:
+  [[nodiscard]] std::size_t index(LaunchShapeId shape) const;
+
+  std::size_t limit_;
+  std::vector<LaunchSite> sites_{1};  // by shape; 0 is nameless
+  std::vector<LaunchSite> graphs_{1};
+  std::unordered_map<std::uint64_t, std::uint32_t> graph_by_hash_;
+  mutable std::vector<SpanId> scratch_;
+};
+
+}  // namespace spillway::policy

@@ -1,0 +1,287 @@
+#include "policy/modes/adaptive.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "policy/pieces.hpp"
+
+namespace spillway::policy {
+namespace {
+
+// Both periods of an iteration must share this much of what they touch (DESIGN, "Learning"): layers of a model do not.
+constexpr double kSameMemory = 0.6;
+// Without an iteration a plan is made from the latest launches, this many, each time as many have come.
+constexpr std::uint64_t kStretch = 8192;
+// Plans once the layout is settled, in iterations.
+constexpr std::uint64_t kSettledEvery = 16;
+constexpr std::uint64_t kEagerIterations = 3;
+constexpr std::uint32_t kAgeAfter = 4;        // epochs a cut stays without being used
+constexpr std::uint32_t kMostOpenOut = 4;     // four workers send out at once (17-23 GB/s against 10-15 for one)
+constexpr std::uint32_t kMostOpenIn = 2;
+constexpr std::uint32_t kHoldAfterMistake = 32;
+constexpr std::uint64_t kQueueDepth = 1024;   // launches a program can be ahead of its device
+
+}  // namespace
+
+Adaptive::Adaptive(Books& books, DecisionWriter& writer) : Arrival(books, writer) {}
+
+bool Adaptive::spilling() const {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [this](DeviceIndex device) { return books_.residency.usage(device).on_host > Bytes(); });
+}
+
+void Adaptive::settled(const Allocation& allocation) {
+  Arrival::settled(allocation);
+  spans_.add(allocation.id, allocation.bytes);
+  if (std::find(devices_.begin(), devices_.end(), allocation.device) == devices_.end()) {
+    devices_.push_back(allocation.device);
+  }
+  replan_ = true;
+}
+
+void Adaptive::freeing(const Allocation& allocation) {
+  Arrival::freeing(allocation);
+  spans_.remove(allocation.id);
+  const auto names = [&allocation](const PlannedMove& move) { return move.range.allocation == allocation.id; };
+  std::erase_if(out_, names);
+  std::erase_if(in_, names);
+  std::erase_if(last_change_, names);
+  std::erase_if(open_, names);
+  replan_ = true;
+}
+
+void Adaptive::heard(const Event& event) {
+  if (const auto* function = std::get_if<FunctionSeen>(&event.body)) functions_.seen(function->function, function->name);
+}
+
+void Adaptive::used(const Use& use) {
+  if (use.source == TouchSource::launch) {
+    launched(use);
+  } else {
+    learn_copy(use);
+  }
+}
+
+void Adaptive::learn_copy(const Use& use) {
+  for (std::size_t i = 0; i < use.touches.size(); ++i) {
+    const Touch& touch = use.touches[i];
+    if (!touch.managed) continue;
+    touched_.clear();
+    spans_.touch(touch.allocation, touch.offset, touch.bytes, epoch_, touched_);
+    // The destination comes first; a copy within the device moves what the program has, it does not bring anything new.
+    const bool source_known = use.touches.size() > 1 && use.touches[1].allocation;
+    if (i == 0 && !touched_.empty() && !source_known) history_.written_by_program(touched_.front(), spans_);
+  }
+}
+
+void Adaptive::launched(const Use& use) {
+  LaunchShapeId shape = use.shape;
+  const std::uint64_t epoch = books_.allocations.epoch();
+  if (!shape || book_.stale(shape, epoch)) {
+    pointers_.clear();
+    for (const Touch& touch : use.touches) {
+      if (touch.managed) pointers_.push_back({touch.allocation, touch.offset, touch.argument});
+    }
+    if (!shape) shape = book_.graph_shape(pointers_);
+    if (book_.stale(shape, epoch)) book_.learn(shape, use.function, use.threads, epoch, pointers_, spans_, epoch_);
+  }
+  const std::uint64_t locks = forecast_.locks();
+  forecast_.launched(book_.site(shape).key, shape);
+  if (forecast_.candidate() != LaunchCount()) judge_candidate();
+  if (forecast_.locks() != locks) {
+    watchdog_.reset();
+    iteration_began_ = use.time;
+    locked_at_ = use.launch.value;
+  } else if (forecast_.boundary()) {
+    const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled
+                                                                                 : Watchdog::Moves::open;
+    // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
+    const bool paced = use.launch.value >= locked_at_ + kQueueDepth;
+    const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
+    iteration_began_ = use.time;
+    if (verdict == Verdict::revert) take_back();
+    end_of_iteration();
+  } else if (forecast_.state() != ForecastState::locked && use.launch.value >= planned_at_ + kStretch && spilling()) {
+    profile_latest(LaunchCount(kStretch));
+    plan(use.launch);
+  }
+}
+
+void Adaptive::judge_candidate() {
+  const LaunchNumber last = forecast_.launches();
+  const LaunchCount period = forecast_.candidate();
+  if (stretch_overlap(forecast_, book_, spans_, last, period, epoch_) < kSameMemory) {
+    forecast_.reject();
+    return;
+  }
+  forecast_.accept();
+  writer_.note({}, {}, {}, "an iteration of " + std::to_string(period.count()) + " launches was found", {});
+  // Both periods are iterations: learning from each tells what stays in between.
+  history_.iteration((profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_), profile_),
+                     book_, functions_, spans_);
+  replan_ = true;
+  end_of_iteration();
+}
+
+void Adaptive::profile_latest(LaunchCount length) {
+  epoch_ = {epoch_.value + 1};
+  length = std::min(length, forecast_.remembered());
+  profile_.build(forecast_, book_, spans_, forecast_.launches(), length, epoch_);
+  history_.iteration(profile_, book_, functions_, spans_);
+  if (epoch_.value > kAgeAfter) spans_.age({epoch_.value - kAgeAfter});
+  classes_.learn(profile_, history_, spans_);
+}
+
+void Adaptive::end_of_iteration() {
+  if (hold_ > 0) --hold_;
+  if (!spilling()) return;
+  const std::uint64_t iterations = forecast_.iterations();
+  const bool due = replan_ || iterations <= kEagerIterations || iterations >= planned_iterations_ + kSettledEvery;
+  // A change is judged before the next one is made, unless the memory itself has changed.
+  if (!due || hold_ > 0 || !in_.empty() || !open_.empty() || (watchdog_.judging() && !replan_)) return;
+  profile_latest(forecast_.period());
+  planned_iterations_ = iterations;
+  plan(forecast_.launches());
+  if (iterations == 0 || replan_) note_classes();
+  replan_ = left_out_ > 0;
+}
+
+void Adaptive::plan(LaunchNumber launch) {
+  planned_at_ = launch.value;
+  out_.clear();
+  in_.clear();
+  left_out_ = 0;
+  for (const DeviceIndex device : devices_) plan_device(device, launch);
+  pump();
+}
+
+std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
+  std::vector<AllocationId> ids;
+  for (const auto& [id, allocation] : books_.allocations.all()) {
+    if (allocation.device == device && allocation.life == AllocationLife::live && books_.residency.holds(id)) {
+      ids.push_back(id);
+    }
+  }
+  std::sort(ids.begin(), ids.end());  // the map's order is not the same everywhere
+  std::vector<Piece> pieces;
+  const Learned learned{profile_, history_, classes_, spans_};
+  for (const AllocationId id : ids) left_out_ += cut_pieces(id, learned, books_.residency, pieces);
+  return pieces;
+}
+
+void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
+  const std::vector<Piece> pieces = pieces_of(device);
+  PlannerLimits limits;
+  limits.room = books_.room(device);
+  limits.host_room = books_.host_room();
+  const Exchange exchange = plan_exchange(pieces, limits, costs_);
+  if (exchange.empty()) return;
+  const auto move = [&](std::uint32_t index, Placement to, Reason reason) {
+    const Piece& piece = pieces[index];
+    Cause cause;
+    cause.reason = reason;
+    cause.span_class = static_cast<std::uint16_t>(piece.span_class);
+    cause.worth = shown_worth(piece, costs_);
+    cause.launch = launch;
+    return PlannedMove{piece.range, to, cause};
+  };
+  last_change_.clear();
+  watchdog_.change();
+  for (const std::uint32_t index : exchange.out) {
+    const bool state = pieces[index].span_class == SpanClass::optimizer;
+    out_.push_back(move(index, Placement::host, state ? Reason::learned_class : Reason::worth));
+  }
+  for (const std::uint32_t index : exchange.in) in_.push_back(move(index, Placement::device, Reason::worth));
+}
+
+std::size_t Adaptive::open_to(Placement to) const {
+  return static_cast<std::size_t>(
+      std::count_if(open_.begin(), open_.end(), [to](const PlannedMove& move) { return move.to == to; }));
+}
+
+void Adaptive::pump() {
+  const auto open = [this](const PlannedMove& move) {
+    if (!writer_.move(move.range, move.to, Urgency::background, {}, {}, move.cause)) return;
+    open_.push_back(move);
+    last_change_.push_back(move);
+  };
+  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut) {
+    const PlannedMove move = out_.front();
+    out_.pop_front();
+    open(move);
+  }
+  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn) {
+    const PlannedMove move = in_.front();
+    const DeviceIndex device = books_.residency.device(move.range.allocation);
+    if (books_.residency.growth(move.range) > books_.room(device)) {
+      // It waits for what is leaving; if nothing is, the next plan asks again.
+      if (!out_.empty() || open_to(Placement::host) > 0) return;
+      in_.pop_front();
+      continue;
+    }
+    in_.pop_front();
+    writer_.advise(move.range, Advice::unset_preferred, move.cause);
+    open(move);
+  }
+}
+
+void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
+  (void)outcome;
+  const auto ours = std::find_if(open_.begin(), open_.end(), [&move](const PlannedMove& planned) {
+    return planned.range == move.range && planned.to == move.to;
+  });
+  if (ours == open_.end()) return;
+  open_.erase(ours);
+  pump();
+}
+
+void Adaptive::take_back() {
+  out_.clear();
+  in_.clear();
+  ++taken_back_;
+  hold_ = kHoldAfterMistake * taken_back_;
+  Cause cause;
+  cause.reason = Reason::watchdog;
+  writer_.note({}, {}, {}, "the last change made an iteration take " + std::to_string(watchdog_.after().count() / 1000) +
+                               " us instead of " + std::to_string(watchdog_.before().count() / 1000) +
+                               " us: it is taken back", cause);
+  for (const PlannedMove& move : last_change_) {
+    const bool inward = move.to == Placement::host;
+    (inward ? in_ : out_).push_back({move.range, inward ? Placement::device : Placement::host, cause});
+  }
+  last_change_.clear();
+  pump();
+}
+
+void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
+  if (profile_.length() == LaunchCount()) return Arrival::make_room(device, bytes);
+  std::vector<Piece> pieces = pieces_of(device);
+  std::erase_if(pieces, [](const Piece& piece) { return !piece.in_hbm; });
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.crossings < b.crossings; });
+  Bytes freed;
+  for (const Piece& piece : pieces) {
+    if (freed >= bytes) return;
+    Cause cause;
+    cause.reason = Reason::device_budget;
+    cause.span_class = static_cast<std::uint16_t>(piece.span_class);
+    cause.worth = shown_worth(piece, costs_);
+    writer_.advise(piece.range, Advice::prefer_host, cause);
+    if (writer_.move(piece.range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += piece.bytes;
+  }
+}
+
+void Adaptive::note_classes() {
+  std::string text = "classes:";
+  for (std::size_t i = 0; i < kSpanClassNames.size(); ++i) {
+    const Bytes bytes = classes_.bytes(static_cast<SpanClass>(i));
+    if (bytes == Bytes()) continue;
+    text += " " + std::string(kSpanClassNames[i]) + " " + std::to_string(bytes.count() >> 20U) + " MiB,";
+  }
+  text.pop_back();
+  if (text == noted_classes_) return;
+  noted_classes_ = text;
+  writer_.note({}, {}, {}, text, {});
+}
+
+}  // namespace spillway::policy

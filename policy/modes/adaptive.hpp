@@ -1,0 +1,97 @@
+// Learns what the program does and places memory by what it is worth. Until something is learned it is `arrival`; while
+// everything fits it only watches.
+//
+// Once an iteration is known, a plan is made at its end: pieces that earn HBM least are exchanged for those that would
+// earn most, least loss first, in calls of up to 32 MiB, a bounded number at a time. The default for what does not earn HBM is
+// to be read and written in place.
+//
+// Cost: a launch seen before is one array look-up and one step of the forecast; plans cost milliseconds, once an iteration.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "policy/access_history.hpp"
+#include "policy/classes.hpp"
+#include "policy/cost_table.hpp"
+#include "policy/forecast.hpp"
+#include "policy/iteration_profile.hpp"
+#include "policy/launch_book.hpp"
+#include "policy/modes/arrival.hpp"
+#include "policy/planner.hpp"
+#include "policy/span_map.hpp"
+#include "policy/watchdog.hpp"
+
+namespace spillway::policy {
+
+class Adaptive : public Arrival {
+ public:
+  Adaptive(Books& books, DecisionWriter& writer);
+
+  void settled(const Allocation& allocation) override;
+  void used(const Use& use) override;
+  void freeing(const Allocation& allocation) override;
+  void moved(const FinishedMove& move, MoveOutcome outcome) override;
+  void heard(const Event& event) override;
+  // Least worth first, once something is known.
+  void make_room(DeviceIndex device, Bytes bytes) override;
+
+  [[nodiscard]] const Forecast& forecast() const { return forecast_; }
+  [[nodiscard]] const Classes& classes() const { return classes_; }
+
+ private:
+  struct PlannedMove {
+    ChunkRange range;
+    Placement to = Placement::host;
+    Cause cause;
+  };
+
+  [[nodiscard]] bool spilling() const;
+  void launched(const Use& use);
+  void learn_copy(const Use& use);
+  // The candidate is an iteration if both its periods use the same memory.
+  void judge_candidate();
+  void end_of_iteration();
+  void profile_latest(LaunchCount length);
+  void plan(LaunchNumber launch);
+  void plan_device(DeviceIndex device, LaunchNumber launch);
+  void take_back();
+  // Opens planned moves as far as the room and the number of open ones allow.
+  void pump();
+  [[nodiscard]] std::size_t open_to(Placement to) const;
+  void note_classes();
+  // `left_out_` counts what was moving.
+  [[nodiscard]] std::vector<Piece> pieces_of(DeviceIndex device);
+
+  SpanMap spans_;
+  LaunchBook book_;
+  FunctionBook functions_;
+  Forecast forecast_;
+  IterationProfile profile_;
+  AccessHistory history_;
+  Classes classes_;
+  CostTable costs_;
+  Watchdog watchdog_;
+
+  std::vector<DeviceIndex> devices_;
+  std::vector<NamedPointer> pointers_;   // scratch of used()
+  std::vector<SpanId> touched_;          // scratch
+  Epoch epoch_{1};
+  Bytes allocated_;                      // managed, live: a change asks for a new plan
+  bool replan_ = true;
+  std::uint32_t left_out_ = 0;
+  std::uint64_t planned_at_ = 0;         // launch of the last plan
+  std::uint64_t planned_iterations_ = 0;
+  std::uint64_t locked_at_ = 0;
+  std::string noted_classes_;
+  Nanoseconds iteration_began_;
+  std::deque<PlannedMove> out_;
+  std::deque<PlannedMove> in_;
+  std::vector<PlannedMove> last_change_;  // as carried out, to be taken back
+  std::vector<PlannedMove> open_;         // our moves under way; populations are not among them
+  std::uint32_t hold_ = 0;                // iterations without a plan, after one was taken back
+  std::uint32_t taken_back_ = 0;
+};
+
+}  // namespace spillway::policy

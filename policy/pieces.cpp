@@ -1,0 +1,92 @@
+#include "policy/pieces.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spillway::policy {
+namespace {
+
+constexpr std::uint32_t kMostChunks = 16;
+// Chunks whose crossings differ by less are used alike.
+constexpr double kAlike = 0.05;
+
+// What an iteration asks of one chunk.
+struct Demand {
+  double crossings = 0;
+  double most_crossings = 0;
+  std::uint32_t first_use = ~std::uint32_t{0};
+  std::uint32_t last_use = 0;
+  std::uint64_t class_bytes = 0;  // of the span with most bytes in it
+  SpanClass span_class = SpanClass::unknown;
+};
+
+bool alike(const Demand& a, const Demand& b) {
+  return a.span_class == b.span_class && std::abs(a.crossings - b.crossings) <= kAlike * (a.crossings + b.crossings);
+}
+
+std::vector<Demand> demands(AllocationId allocation, std::size_t chunks, const Learned& learned) {
+  std::vector<Demand> all(chunks);
+  std::vector<SpanId> spans;
+  learned.spans.spans_of(allocation, spans);
+  for (const SpanId id : spans) {
+    if (learned.profile.uses(id).empty()) continue;
+    const SpanHistory& known = learned.history.of(id);
+    const Span span = learned.spans.span(id);
+    const std::uint64_t end = span.offset.count() + span.bytes.count();
+    for (std::uint64_t at = span.offset.count(); at < end;) {
+      const std::uint64_t chunk = at / kChunk.count();
+      const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
+      Demand& demand = all[chunk];
+      demand.crossings += known.crossings * static_cast<double>(stop - at) / static_cast<double>(kChunk.count());
+      demand.most_crossings = std::max(demand.most_crossings, known.most_crossings);
+      demand.first_use = std::min(demand.first_use, known.first);
+      demand.last_use = std::max(demand.last_use, known.last);
+      if (stop - at > demand.class_bytes) {
+        demand.class_bytes = stop - at;
+        demand.span_class = learned.classes.of(id);
+      }
+      at = stop;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::uint32_t cut_pieces(AllocationId allocation, const Learned& learned, const Residency& residency, std::vector<Piece>& out) {
+  const std::vector<Chunk>& chunks = residency.chunks(allocation);
+  const std::vector<Demand> all = demands(allocation, chunks.size(), learned);
+  const Demand* before = nullptr;
+  std::uint32_t left_out = 0;
+  for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+    const Chunk& chunk = chunks[index];
+    const bool in_hbm = chunk.at == Placement::device || chunk.at == Placement::duplicated;
+    if (chunk.moving || (!in_hbm && chunk.at != Placement::host)) {
+      before = nullptr;
+      ++left_out;
+      continue;
+    }
+    const Demand& demand = all[index];
+    if (before == nullptr || !alike(*before, demand) || out.back().in_hbm != in_hbm ||
+        out.back().host_pages != chunk.host_pages || out.back().range.count == kMostChunks) {
+      Piece piece;
+      piece.range = {allocation, {index}, 0};
+      piece.crossings = demand.crossings;
+      piece.first_use = demand.first_use;
+      piece.span_class = demand.span_class;
+      piece.in_hbm = in_hbm;
+      piece.host_pages = chunk.host_pages;
+      out.push_back(piece);
+    }
+    Piece& piece = out.back();
+    ++piece.range.count;
+    piece.bytes += residency.chunk_bytes(allocation, {index});
+    piece.most_crossings = std::max(piece.most_crossings, demand.most_crossings);
+    piece.first_use = std::min(piece.first_use, demand.first_use);
+    piece.last_use = std::max(piece.last_use, demand.last_use);
+    before = &demand;
+  }
+  return left_out;
+}
+
+}  // namespace spillway::policy

@@ -1,0 +1,27 @@
+// Cuts the managed memory of a device into the planner's pieces: runs of chunks that an iteration uses alike.
+#pragma once
+
+#include <vector>
+
+#include "policy/access_history.hpp"
+#include "policy/classes.hpp"
+#include "policy/iteration_profile.hpp"
+#include "policy/planner.hpp"
+#include "policy/residency.hpp"
+#include "policy/span_map.hpp"
+
+namespace spillway::policy {
+
+// What a plan is made from; all of the same moment.
+struct Learned {
+  const IterationProfile& profile;
+  const AccessHistory& history;
+  const Classes& classes;
+  const SpanMap& spans;
+};
+
+// Appends the pieces of one allocation, in order of offset, none larger than 32 MiB: the size from which a call is worth
+// its cost. Chunks that are moving or have no place yet are left out; returns how many, to be planned next time.
+std::uint32_t cut_pieces(AllocationId allocation, const Learned& learned, const Residency& residency, std::vector<Piece>& out);
+
+}  // namespace spillway::policy

@@ -1,0 +1,89 @@
+#include "policy/planner.hpp"
+
+#include <algorithm>
+
+namespace spillway::policy {
+namespace {
+
+// Exchanges are carried out in calls of this size (DRIVER_FACTS, "Moving pages").
+constexpr Bytes kBatch = 32_MiB;
+
+double bytes_of(const Piece& piece) { return static_cast<double>(piece.bytes.count()); }
+
+double out_seconds(const Piece& piece, const CostTable& costs) {
+  return bytes_of(piece) / (piece.host_pages ? costs.move_out : costs.move_out_first);
+}
+
+}  // namespace
+
+double worth(const Piece& piece, const CostTable& costs) { return piece.crossings / costs.link_in; }
+
+float shown_worth(const Piece& piece, const CostTable& costs) {
+  return static_cast<float>(worth(piece, costs) * 1e6 * (1 << 20));
+}
+
+Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limits, const CostTable& costs) {
+  std::vector<std::uint32_t> inside, outside;
+  for (std::uint32_t i = 0; i < pieces.size(); ++i) (pieces[i].in_hbm ? inside : outside).push_back(i);
+  // Ties are broken by position in the list, so that the same input gives the same plan everywhere.
+  std::stable_sort(inside.begin(), inside.end(),
+                   [pieces](std::uint32_t a, std::uint32_t b) { return pieces[a].crossings < pieces[b].crossings; });
+  std::stable_sort(outside.begin(), outside.end(),
+                   [pieces](std::uint32_t a, std::uint32_t b) { return pieces[a].crossings > pieces[b].crossings; });
+  Exchange plan;
+  Bytes room = limits.room;
+  Bytes host_room = limits.host_room;
+  std::size_t next_out = 0;
+  for (const std::uint32_t in : outside) {
+    const Piece& piece = pieces[in];
+    const double gain = worth(piece, costs) * bytes_of(piece);
+    double loss = 0, spent = costs.bring_in(piece.bytes, std::max(piece.bytes, kBatch));
+    Bytes freed = room, pages;
+    std::size_t out = next_out;
+    while (freed < piece.bytes && out < inside.size()) {
+      const Piece& leaving = pieces[inside[out]];
+      if (!leaving.host_pages) pages += leaving.bytes;
+      loss += worth(leaving, costs) * bytes_of(leaving);
+      spent += out_seconds(leaving, costs);
+      freed += leaving.bytes;
+      ++out;
+    }
+    if (freed < piece.bytes || pages > host_room) continue;
+    if (gain - loss <= spent / limits.horizon) {
+      if (gain <= 0) break;
+      continue;  // a smaller piece may still fit into the room that is left
+    }
+    for (; next_out < out; ++next_out) plan.out.push_back(inside[next_out]);
+    plan.in.push_back(in);
+    host_room -= pages;
+    room = freed - piece.bytes;
+    plan.seconds_saved += gain - loss;
+    plan.seconds_spent += spent;
+  }
+  return plan;
+}
+
+std::vector<Stream> plan_streams(std::span<const Piece> pieces, const Exchange& exchange, Bytes reserve,
+                                 const CostTable& costs) {
+  std::vector<bool> comes_in(pieces.size(), false);
+  for (const std::uint32_t in : exchange.in) comes_in[in] = true;
+  std::vector<bool> leaves(pieces.size(), false);
+  for (const std::uint32_t out : exchange.out) leaves[out] = true;
+  std::vector<Stream> found;
+  for (std::uint32_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    if ((piece.in_hbm && !leaves[i]) || comes_in[i] || piece.bytes > reserve) continue;
+    if (piece.most_crossings <= costs.crossings_worth_streaming_dirty()) continue;
+    const double saved = bytes_of(piece) * (piece.most_crossings / costs.link_in - 1 / costs.stream_dirty);
+    found.push_back({i, saved});
+  }
+  std::stable_sort(found.begin(), found.end(), [&](const Stream& a, const Stream& b) {
+    return a.seconds_saved / bytes_of(pieces[a.piece]) > b.seconds_saved / bytes_of(pieces[b.piece]);
+  });
+  std::stable_sort(found.begin(), found.end(), [&](const Stream& a, const Stream& b) {
+    return pieces[a.piece].first_use < pieces[b.piece].first_use;
+  });
+  return found;
+}
+
+}  // namespace spillway::policy

@@ -1,0 +1,306 @@
+#include "policy/replay.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "policy/card.hpp"
+
+namespace spillway::policy {
+namespace {
+
+// How far the program may run ahead of the device, in launches (the driver's queue).
+constexpr std::size_t kRunAhead = 1024;
+// Seconds between two calls above which the program is taken to wait for the device.
+constexpr double kLongestPause = 50e-6;
+
+class Run {
+ public:
+  Run(const Settings& settings, const ShapeCosts& shapes, const CostTable& costs, const ReplayOptions& options)
+      : options_(options),
+        shapes_(shapes),
+        costs_(costs),
+        engine_(settings),
+        model_(costs, {[this](LaunchNumber launch) { return load(launch); },
+                       [this](DecisionId id, Seconds at) { finished(id, at); }}) {}
+
+  void take(const Event& event);
+  ReplayResult result();
+
+ private:
+  struct CachedLoad {
+    std::uint64_t version = 0;
+    LaunchLoad load;
+  };
+
+  void tell(EventBody body);
+  void apply(std::vector<Decision>& decisions);
+  void move(const Decision& decision, const MoveRange& range);
+  void finished(DecisionId id, Seconds at);
+  void finish_event(DecisionId id, MoveOutcome outcome);
+  LaunchLoad load(LaunchNumber launch);
+  LaunchLoad load_of(LaunchShapeId shape);
+  void launched(LaunchShapeId shape, const EventBody& body);
+  void settle(const AllocationSettled& event);
+  void cancel(AllocationId allocation);
+  [[nodiscard]] ReplayFigures figures() const;
+  [[nodiscard]] Bounds bounds() const;
+
+  ReplayOptions options_;
+  const ShapeCosts& shapes_;
+  CostTable costs_;
+  Engine engine_;
+  DeviceModel model_;
+  Card card_;
+  Seconds cpu_;  // when the program makes its next call
+  Seconds now_;  // of what is being told: cpu_, or when a move ended
+  std::optional<Nanoseconds> last_event_;
+  std::vector<LaunchShapeId> launches_{{}};  // by launch number; graphs by their number with the top bit set
+  std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs_;
+  std::unordered_map<LaunchShapeId, CachedLoad> loads_;
+  std::unordered_map<DecisionId, MoveRange> open_;
+  std::unordered_map<AllocationId, Backing> backing_;
+  std::set<AllocationId> refused_;
+  ReplayFigures at_mark_;
+  ReplayResult result_;
+};
+
+void Run::take(const Event& event) {
+  if (std::holds_alternative<MoveFinished>(event.body) || std::holds_alternative<PagesObserved>(event.body) ||
+      std::holds_alternative<KernelTimed>(event.body)) {
+    return;
+  }
+  if (last_event_ && event.time > *last_event_) {
+    const double pause = static_cast<double>((event.time - *last_event_).count()) * 1e-9;
+    cpu_ += Seconds(std::min(pause, kLongestPause));
+    // A long pause is a program that waits for its device: how long depends on the device, not on the recorded run.
+    if (pause > kLongestPause) cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_)), cpu_ = std::max(cpu_, model_.launches_end());
+  }
+  last_event_ = event.time;
+  model_.advance(cpu_);
+  cpu_ = std::max(cpu_, model_.wait_for_queue(kRunAhead, cpu_));
+  now_ = cpu_;
+  if (const auto* settled = std::get_if<AllocationSettled>(&event.body)) {
+    settle(*settled);
+  } else if (const auto* launch = std::get_if<Launched>(&event.body)) {
+    launched(launch->shape, event.body);
+  } else if (const auto* graph = std::get_if<GraphLaunched>(&event.body)) {
+    launched({graph->graph.value | (std::uint32_t{1} << 31U)}, event.body);
+  } else if (const auto* freed = std::get_if<Freed>(&event.body)) {
+    if (refused_.contains(freed->allocation)) return;
+    // The driver waits for the device before memory goes.
+    cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_));
+    now_ = cpu_;
+    if (freed->result.ok()) card_.free(freed->allocation);
+    tell(event.body);
+  } else if (const auto* seen = std::get_if<GraphSeen>(&event.body)) {
+    graphs_[seen->graph] = seen->shapes;
+    tell(event.body);
+  } else {
+    const auto* going = std::get_if<FreeRequested>(&event.body);
+    if (going != nullptr && refused_.contains(going->allocation)) return;
+    tell(event.body);
+  }
+}
+
+void Run::tell(EventBody body) {
+  std::vector<Decision> decisions;
+  engine_.process({Nanoseconds(static_cast<std::int64_t>(now_.count() * 1e9)), std::move(body)}, decisions);
+  apply(decisions);
+  if (options_.check == ReplayOptions::Check::no || !result_.broken.empty()) return;
+  result_.broken = engine_.check_invariants();
+  const DeviceTotals totals = engine_.totals({0});
+  if (card_.resident() > totals.resident + totals.arriving) result_.broken = "the card holds more than the books say";
+}
+
+void Run::apply(std::vector<Decision>& decisions) {
+  for (const Decision& decision : decisions) {
+    if (const auto* back = std::get_if<BackAllocation>(&decision.body)) {
+      backing_[back->allocation] = back->backing;
+    } else if (const auto* refuse = std::get_if<RefuseAllocation>(&decision.body)) {
+      refused_.insert(refuse->allocation);
+      ++result_.refused;
+    } else if (const auto* advise = std::get_if<AdviseRange>(&decision.body)) {
+      card_.advise(*advise);
+    } else if (const auto* range = std::get_if<MoveRange>(&decision.body)) {
+      move(decision, *range);
+    } else if (const auto* dropped = std::get_if<CancelMoves>(&decision.body)) {
+      cancel(dropped->allocation);
+    } else if (const auto* note = std::get_if<Note>(&decision.body)) {
+      result_.notes.push_back(note->text);
+    }
+    if (options_.keep == ReplayOptions::Keep::decisions) result_.decisions.push_back(decision);
+  }
+}
+
+void Run::move(const Decision& decision, const MoveRange& range) {
+  ++result_.moves;
+  open_[decision.id] = range;
+  model_.move(card_.job(decision.id, range), now_);
+  if (range.urgency != Urgency::blocking) return;
+  cpu_ = std::max(cpu_, model_.wait_for_move(decision.id, now_));
+  now_ = cpu_;
+}
+
+void Run::finished(DecisionId id, Seconds at) {
+  const auto range = open_.find(id);
+  if (range == open_.end()) return;
+  card_.carried_out(range->second);
+  open_.erase(range);
+  const Seconds before = now_;
+  now_ = at;  // what follows from it is issued then, not at the program's next call
+  finish_event(id, MoveOutcome::done);
+  now_ = before;
+}
+
+void Run::finish_event(DecisionId id, MoveOutcome outcome) { tell(MoveFinished{id, outcome, {}, {}}); }
+
+void Run::cancel(AllocationId allocation) {
+  std::vector<DecisionId> dropped;
+  for (const auto& [id, range] : open_) {
+    if (range.allocation == allocation && model_.cancel(id)) dropped.push_back(id);
+  }
+  std::sort(dropped.begin(), dropped.end());
+  for (const DecisionId id : dropped) {
+    open_.erase(id);
+    finish_event(id, MoveOutcome::cancelled);
+  }
+}
+
+void Run::settle(const AllocationSettled& event) {
+  if (refused_.contains(event.allocation)) return;
+  AllocationSettled settled = event;
+  const auto backing = backing_.find(event.allocation);
+  if (backing != backing_.end()) settled.backing = backing->second;
+  if (settled.result.ok()) card_.allocate(settled.allocation, settled.address, settled.bytes, settled.backing);
+  tell(settled);
+}
+
+void Run::launched(LaunchShapeId shape, const EventBody& body) {
+  launches_.push_back(shape);
+  const LaunchNumber number{launches_.size() - 1};
+  tell(body);
+  model_.launch(number, cpu_);
+  if (number == options_.measure_after) {
+    cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_));
+    at_mark_ = figures();
+  }
+}
+
+LaunchLoad Run::load(LaunchNumber launch) {
+  const LaunchShapeId shape = launches_[launch.value];
+  CachedLoad& cached = loads_[shape];
+  if (cached.version == card_.version()) return cached.load;
+  const LaunchLoad load = load_of(shape);
+  cached = {card_.version(), load};
+  // What came in by faults is paid once; what is left is asked again.
+  if (load.faulted + load.first_touched > 0) cached.version = 0;
+  return load;
+}
+
+LaunchLoad Run::load_of(LaunchShapeId shape) {
+  const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
+  if ((shape.value & graph_bit) == 0) {
+    const auto cost = shapes_.find(shape);
+    return cost == shapes_.end() ? LaunchLoad{} : card_.load(cost->second);
+  }
+  LaunchLoad sum;
+  for (const LaunchShapeId part : graphs_[GraphId{shape.value & ~graph_bit}]) {
+    const LaunchLoad load = load_of(part);
+    sum.compute_seconds += load.compute_seconds;
+    sum.remote_read += load.remote_read;
+    sum.remote_write += load.remote_write;
+    sum.faulted += load.faulted;
+    sum.first_touched += load.first_touched;
+  }
+  return sum;
+}
+
+ReplayFigures Run::figures() const {
+  ReplayFigures now;
+  now.model = model_.totals();
+  now.seconds = std::max(cpu_, model_.launches_end()).count();
+  now.refetched = card_.refetched();
+  now.useless = card_.useless();
+  now.launches = launches_.size() - 1;
+  return now;
+}
+
+// From the uses of the measured part, by the memory that is there at the end.
+Bounds Run::bounds() const {
+  std::map<std::pair<AllocationId, std::uint32_t>, BoundChunk> chunks;
+  std::unordered_map<LaunchShapeId, std::vector<ChunkUse>> known;
+  const std::uint64_t first = options_.measure_after.value + 1;
+  double compute = 0;
+  for (std::uint64_t launch = first; launch < launches_.size(); ++launch) {
+    std::vector<LaunchShapeId> parts{launches_[launch]};
+    const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
+    if ((parts[0].value & graph_bit) != 0) {
+      const auto graph = graphs_.find(GraphId{parts[0].value & ~graph_bit});
+      parts = graph == graphs_.end() ? std::vector<LaunchShapeId>{} : graph->second;
+    }
+    for (const LaunchShapeId part : parts) {
+      const auto cost = shapes_.find(part);
+      if (cost == shapes_.end()) continue;
+      compute += std::max(cost->second.compute_seconds, costs_.launch / 2);
+      auto [uses, fresh] = known.try_emplace(part);
+      if (fresh) card_.uses(cost->second, uses->second);
+      for (const ChunkUse& use : uses->second) {
+        BoundChunk& chunk = chunks[{use.allocation, use.chunk}];
+        const auto time = static_cast<std::uint32_t>(launch - first);
+        chunk.written = chunk.written || use.writes > 0;
+        if (chunk.uses.empty() || chunk.uses.back().time != time) chunk.uses.push_back({time, 0, 0});
+        chunk.uses.back().reads += static_cast<double>(use.reads);
+        chunk.uses.back().writes += static_cast<double>(use.writes);
+      }
+    }
+  }
+  std::vector<BoundChunk> all;
+  for (auto& [key, chunk] : chunks) {
+    const CardAllocation* allocation = card_.find(key.first);
+    const Bytes offset = kChunk * key.second;
+    chunk.bytes = static_cast<double>(std::min(kChunk, allocation->bytes - offset).count());
+    all.push_back(std::move(chunk));
+  }
+  const auto duration = static_cast<std::uint32_t>(launches_.size() - first);
+  return compute_bounds(all, engine_.totals({0}).window, duration, compute, costs_);
+}
+
+ReplayResult Run::result() {
+  const Seconds end = model_.finish();
+  cpu_ = std::max(cpu_, end);
+  result_.all = figures();
+  result_.measured = result_.all;
+  ReplayFigures& m = result_.measured;
+  const ReplayFigures& b = at_mark_;
+  m.seconds -= b.seconds;
+  m.launches -= b.launches;
+  m.refetched -= b.refetched;
+  m.useless -= b.useless;
+  m.model.busy_seconds -= b.model.busy_seconds;
+  m.model.compute_seconds -= b.model.compute_seconds;
+  m.model.stall_seconds -= b.model.stall_seconds;
+  m.model.moved_in -= b.model.moved_in;
+  m.model.moved_out -= b.model.moved_out;
+  m.model.remote_read -= b.model.remote_read;
+  m.model.remote_write -= b.model.remote_write;
+  m.model.faulted -= b.model.faulted;
+  result_.totals = engine_.totals({0});
+  result_.window = result_.totals.window;
+  result_.resident_peak = card_.resident_peak();
+  if (options_.bounds == ReplayOptions::WithBounds::yes) result_.bounds = bounds();
+  return std::move(result_);
+}
+
+}  // namespace
+
+ReplayResult replay(std::span<const Event> events, const Settings& settings, const ShapeCosts& shapes,
+                    const CostTable& costs, const ReplayOptions& options) {
+  Run run(settings, shapes, costs, options);
+  for (const Event& event : events) run.take(event);
+  return run.result();
+}
+
+}  // namespace spillway::policy

@@ -1,0 +1,57 @@
+// Runs recorded events through an engine with other settings, and closes the loop: what the engine decides is carried out
+// on a virtual card by the device model, and what came of it goes back in as events. The trace's own MoveFinished,
+// PagesObserved and KernelTimed belong to the run that was recorded and are left out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/bounds.hpp"
+#include "policy/cost_table.hpp"
+#include "policy/decision.hpp"
+#include "policy/device_model.hpp"
+#include "policy/engine.hpp"
+#include "policy/event.hpp"
+#include "policy/settings.hpp"
+#include "policy/shape_costs.hpp"
+
+namespace spillway::policy {
+
+struct ReplayOptions {
+  // Figures count from after this launch on (learning left out); none: from the start.
+  LaunchNumber measure_after;
+  enum class Keep : std::uint8_t { figures, decisions } keep = Keep::figures;
+  enum class WithBounds : std::uint8_t { no, yes } bounds = WithBounds::yes;
+  // Checks the engine's promises after each event; slow.
+  enum class Check : std::uint8_t { no, yes } check = Check::no;
+};
+
+struct ReplayFigures {
+  ModelTotals model;          // bytes each way, stalls
+  double seconds = 0;         // estimated
+  Bytes refetched;            // moved in again after it had left
+  Bytes useless;              // moved in and sent out again without a use
+  std::uint64_t launches = 0;
+};
+
+struct ReplayResult {
+  ReplayFigures all;
+  ReplayFigures measured;
+  Bounds bounds;              // of the measured part
+  Bytes resident_peak;        // on the card
+  Bytes window;               // at the end
+  DeviceTotals totals;        // of device 0, as the engine counts
+  std::uint64_t refused = 0;  // allocations
+  std::uint64_t moves = 0;
+  std::vector<Decision> decisions;  // as asked for
+  std::vector<std::string> notes;
+  std::string broken;         // the first promise found broken, if checked
+};
+
+ReplayResult replay(std::span<const Event> events, const Settings& settings, const ShapeCosts& shapes,
+                    const CostTable& costs, const ReplayOptions& options);
+
+}  // namespace spillway::policy

@@ -1,0 +1,96 @@
+#include "policy/shape_costs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "policy/access_history.hpp"
+
+namespace spillway::policy {
+namespace {
+
+// One pass over the events: who lives where, and every pointer ever used into it. Addresses are compared as the program
+// sees them, so an address that is allocated again keeps the cuts of before: shorter uses, never longer ones.
+class Extents {
+ public:
+  void take(const Event& event) {
+    if (const auto* settled = std::get_if<AllocationSettled>(&event.body); settled != nullptr && settled->result.ok()) {
+      const std::uint64_t end = settled->address.value + settled->bytes.count();
+      std::uint64_t& known = ends_[settled->address.value];
+      known = std::max(known, end);
+    } else if (const auto* shape = std::get_if<LaunchShapeSeen>(&event.body)) {
+      for (const PointerArgument& argument : shape->arguments) cuts_[argument.address.value] = true;
+    } else if (const auto* copy = std::get_if<Copied>(&event.body)) {
+      cuts_[copy->destination.value] = cuts_[copy->source.value] = true;
+    } else if (const auto* fill = std::get_if<Filled>(&event.body)) {
+      cuts_[fill->address.value] = true;
+    }
+  }
+  [[nodiscard]] Bytes of(Address address) const {
+    auto block = ends_.upper_bound(address.value);
+    if (block == ends_.begin()) return {};
+    --block;
+    if (address.value >= block->second) return {};
+    const auto cut = cuts_.upper_bound(address.value);
+    const std::uint64_t end = cut == cuts_.end() ? block->second : std::min(cut->first, block->second);
+    return Bytes(end - address.value);
+  }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> ends_;  // allocations by address
+  std::map<std::uint64_t, bool> cuts_;
+};
+
+// Shortest time of each shape that telemetry saw.
+std::unordered_map<LaunchShapeId, double> kernel_times(std::span<const Event> events) {
+  std::vector<LaunchShapeId> launched{{}};
+  std::unordered_map<LaunchShapeId, double> times;
+  for (const Event& event : events) {
+    if (const auto* launch = std::get_if<Launched>(&event.body)) {
+      launched.push_back(launch->shape);
+    } else if (std::holds_alternative<GraphLaunched>(event.body)) {
+      launched.push_back({});
+    } else if (const auto* timed = std::get_if<KernelTimed>(&event.body)) {
+      if (timed->launch.value >= launched.size() || timed->duration.count() <= 0) continue;
+      const double seconds = static_cast<double>(timed->duration.count()) * 1e-9;
+      const auto [entry, fresh] = times.try_emplace(launched[timed->launch.value], seconds);
+      if (!fresh) entry->second = std::min(entry->second, seconds);
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& costs) {
+  Extents extents;
+  FunctionBook functions;
+  for (const Event& event : events) {
+    extents.take(event);
+    if (const auto* seen = std::get_if<FunctionSeen>(&event.body)) functions.seen(seen->function, seen->name);
+  }
+  const auto times = kernel_times(events);
+  ShapeCosts result;
+  for (const Event& event : events) {
+    const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
+    if (shape == nullptr) continue;
+    const FunctionKind kind = functions.kind(shape->function);
+    ShapeCost cost;
+    double bytes = 0;
+    for (const PointerArgument& argument : shape->arguments) {
+      const bool known = std::any_of(cost.touches.begin(), cost.touches.end(),
+                                     [&](const PricedTouch& touch) { return touch.address == argument.address; });
+      const Bytes extent = extents.of(argument.address);
+      if (known || extent == Bytes()) continue;
+      const double crossings = default_crossings(kind, shape->threads, extent);
+      cost.touches.push_back({argument.address, extent, crossings, kind == FunctionKind::other ? 0.5 : 0});
+      bytes += static_cast<double>(extent.count()) * std::min(crossings, 1.0);
+    }
+    const auto time = times.find(shape->shape);
+    cost.compute_seconds = time != times.end() ? time->second : bytes / costs.hbm;
+    result[shape->shape] = std::move(cost);
+  }
+  return result;
+}
+
+}  // namespace spillway::policy

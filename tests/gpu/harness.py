@@ -1,0 +1,193 @@
+"""What every GPU topic shares: finding the build, running a command with a limit, sampling the card, PASS and FAIL lines,
+and the result file. Standard library only; nothing here starts CUDA.
+
+Safety: managed memory is oversubscribed only by Spillway's own device budget. `require_headroom` refuses to go on unless
+what a step may turn into managed memory is less than half of the card's free memory: a driver that has to evict by itself
+can hang the card for everyone on it.
+"""
+import datetime
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import threading
+import time
+
+MIB = 1 << 20
+GIB = 1 << 30
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Failure(Exception):
+    """One step went wrong; the text says what was expected and what came."""
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def query_card(fields):
+    """Values of nvidia-smi's --query-gpu fields for the first card, as text."""
+    line = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", "--id=0"], check=True,
+                          capture_output=True, text=True, timeout=60).stdout.splitlines()[0]
+    return [value.strip() for value in line.split(",")]
+
+
+class CardSampler:
+    """Samples the card's used memory, some times a second, while it is entered. Slow is enough: the driver keeps the
+    memory that managed pages once had on the card, so the highest residency stays in the counter until the end."""
+
+    def __enter__(self):
+        self.before = self.peak = self._used()
+        self.samples = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    @staticmethod
+    def _used():
+        return int(query_card("memory.used")[0]) * MIB
+
+    def _sample(self):
+        while not self._ended.wait(0.1):
+            self.peak = max(self.peak, self._used())
+            self.samples += 1
+
+    def __exit__(self, *unused):
+        self._ended.set()
+        self._thread.join(timeout=60)
+
+    @property
+    def rise(self):
+        """Bytes by which the card's used memory rose at most."""
+        expect(self.samples > 0, "the card's memory could not be sampled while the program ran")
+        return self.peak - self.before
+
+
+class Topic:
+    """One script's steps: each runs by itself, says PASS or FAIL, and leaves its figures in one result file."""
+
+    def __init__(self, name, arguments):
+        self.build = pathlib.Path(arguments.build).resolve()
+        self.out = pathlib.Path(arguments.out).resolve()
+        self.work = pathlib.Path(arguments.work).resolve()
+        for folder in (self.out, self.work):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.mode = arguments.mode
+        self.name = name
+        self.only = arguments.only
+        self.deadline = time.monotonic() + arguments.limit
+        self.failed = []
+        self.passed = []
+        model, driver, total, free = query_card("name,driver_version,memory.total,memory.free")
+        self.card_bytes = int(total) * MIB
+        self.result = {
+            "topic": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "machine": {"card": model, "driver": driver, "total_bytes": self.card_bytes, "free_bytes": int(free) * MIB,
+                        "processors": os.cpu_count()},
+            "steps": {},
+        }
+
+    def step(self, name, function, *arguments):
+        """Runs one step; a failing one does not stop the rest. Returns what the function returned, or None."""
+        if self.only and not re.search(self.only, name):
+            return None
+        figures = {"commands": []}
+        self.result["steps"][name] = figures
+        self.figures = figures
+        start = time.monotonic()
+        value = None
+        try:
+            expect(start < self.deadline, "not run: the time limit of the topic is used up")
+            value = function(*arguments)
+            figures["result"] = "pass"
+            self.passed.append(name)
+        except Exception as error:  # whatever it is, it is this step's failure
+            figures["result"] = "fail"
+            figures["error"] = f"{type(error).__name__}: {error}" if not isinstance(error, Failure) else str(error)
+            self.failed.append(name)
+        figures["seconds"] = round(time.monotonic() - start, 2)
+        text = f"PASS {name}" if figures["result"] == "pass" else f"FAIL {name}: {figures['error']}"
+        print(f"{text} ({figures['seconds']:.1f} s)", flush=True)
+        self.save()
+        return value
+
+    def save(self):
+        path = self.out / f"{self.name}.json"
+        path.write_text(json.dumps(self.result, indent=1) + "\n")
+
+    def finish(self):
+        self.result["passed"], self.result["failed"] = len(self.passed), len(self.failed)
+        self.save()
+        print(f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed; figures in {self.out / (self.name + '.json')}")
+        nothing_ran = not self.passed and not self.failed
+        if nothing_ran:
+            print(f"{self.name}: no step matches --only {self.only}")
+        return 1 if self.failed or nothing_ran else 0
+
+    def require_headroom(self, planned_bytes):
+        """Refuses to go on unless the managed memory a step may make is less than half of what the card has free."""
+        free = int(query_card("memory.free")[0]) * MIB
+        expect(planned_bytes < free / 2, f"refused: {planned_bytes / GIB:.1f} GiB of managed memory planned, and the card has "
+               f"{free / GIB:.1f} GiB free; less than half of that is allowed")
+
+    def run(self, command, limit, expected=0, environment=None):
+        """Runs a command; its output goes into a log in the work folder. Raises on a wrong exit code or a time-out."""
+        command = [str(word) for word in command]
+        self.figures["commands"].append(shlex.join(command))
+        limit = min(limit, max(5, self.deadline - time.monotonic()))
+        number = sum(len(step["commands"]) for step in self.result["steps"].values())
+        path = self.work / f"{self.name}-{number:03}.log"
+        with open(path, "w") as file:
+            file.write("$ " + shlex.join(command) + "\n")
+            file.flush()
+            # A session of its own, so that a time-out ends what the command started as well.
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=self.work, start_new_session=True,
+                                       env={**os.environ, **(environment or {})})
+            try:
+                code = process.wait(timeout=limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                self.figures["output_tail"] = path.read_text(errors="replace").splitlines()[-20:]
+                raise Failure(f"took longer than {limit:.0f} s: {shlex.join(command)}; see {path}") from None
+        text = path.read_text(errors="replace")
+        if code != expected:
+            lines = text.strip().splitlines()[1:]
+            self.figures["output_tail"] = lines[-20:]
+            raise Failure(f"exit code {code}, expected {expected}: {' | '.join(lines[-2:])}; see {path}")
+        return text
+
+    def spillway(self, program, trace, budget=None, limit=120, extra=()):
+        """Runs a program under `spillway run`; returns its output."""
+        trace.unlink(missing_ok=True)
+        flags = ["--trace", trace, *extra]
+        if budget is not None:
+            flags += ["--device-budget", str(int(budget))]
+        if self.mode and budget is not None:
+            flags += ["--mode", self.mode]
+        return self.run([self.build / "bin/spillway", "run", *flags, "--", *program], limit)
+
+    def stats(self, trace):
+        """Figures of a trace, from `spillway stats --json`."""
+        expect(trace.exists(), f"there is no trace {trace}")
+        command = [str(self.build / "bin/spillway"), "stats", "--json", str(trace)]
+        self.figures["commands"].append(shlex.join(command))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        expect(done.returncode == 0, f"spillway stats: exit code {done.returncode}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+
+def add_arguments(parser):
+    parser.add_argument("--build", default=os.environ.get("SPILLWAY_BUILD", str(ROOT / "build/release")),
+                        help="build folder (default build/release)")
+    parser.add_argument("--out", default=os.environ.get("OUT", str(ROOT / "build/gpu-results")), help="folder for the results")
+    parser.add_argument("--work", default=str(ROOT / "build/gpu-work"), help="folder for traces, logs and programs' files")
+    parser.add_argument("--mode", default=os.environ.get("SPILLWAY_TEST_MODE", ""), help="policy mode of the budgeted runs")
+    parser.add_argument("--only", default="", help="run the steps whose names match this expression")
+    parser.add_argument("--limit", type=float, default=460, help="seconds for the whole topic (default %(default)s)")

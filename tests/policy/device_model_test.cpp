@@ -1,0 +1,112 @@
+#include "policy/device_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace spillway::policy {
+namespace {
+
+class Model {
+ public:
+  std::map<std::uint64_t, LaunchLoad> loads;
+  std::map<std::uint64_t, double> ends;  // of moves
+  DeviceModel model{CostTable{}, {[this](LaunchNumber n) { return loads[n.value]; },
+                                  [this](DecisionId id, Seconds at) { ends[id.value] = at.count(); }}};
+  void move(std::uint64_t id, Bytes bytes, MoveJob::Way way, LaunchNumber after = {}, bool front = false) {
+    MoveJob job;
+    job.decision = {id};
+    job.bytes = bytes;
+    job.way = way;
+    job.after = after;
+    job.front = front;
+    model.move(job, Seconds(0));
+  }
+};
+
+TEST(DeviceModel, LaunchesRunOneAfterAnotherNotBeforeTheyAreEnqueued) {
+  Model m;
+  m.loads[1].compute_seconds = 0.010;
+  m.loads[2].compute_seconds = 0.010;
+  m.model.launch({1}, Seconds(0.001));
+  m.model.launch({2}, Seconds(0.002));
+  EXPECT_NEAR(m.model.finish().count(), 0.021, 1e-9);
+  EXPECT_NEAR(m.model.totals().stall_seconds, 0, 1e-9);
+}
+
+TEST(DeviceModel, RemoteBytesTakeTheLinksTimeOrHideBehindCompute) {
+  Model m;
+  m.loads[1] = {0.001, 51e9 * 0.02, 0, 0, 0};
+  m.loads[2] = {0.100, 51e9 * 0.02, 0, 0, 0};
+  m.loads[3] = {0.001, 41e9 * 0.02, 41e9 * 0.02, 0, 0};
+  for (std::uint64_t i = 1; i <= 3; ++i) m.model.launch({i}, Seconds(0));
+  EXPECT_NEAR(m.model.finish().count(), 0.02 + 0.1 + 0.02, 1e-6);
+  EXPECT_NEAR(m.model.totals().stall_seconds, 0.019 + 0.019, 1e-6);
+}
+
+TEST(DeviceModel, MovesBothWaysRunAtOnceAndOneLaneInTurn) {
+  Model m;
+  const CostTable costs;
+  m.move(1, 256_MiB, MoveJob::Way::in);
+  m.move(2, 256_MiB, MoveJob::Way::in);
+  m.move(3, 256_MiB, MoveJob::Way::out);
+  m.model.finish();
+  const double in = costs.bring_in(256_MiB, 256_MiB);
+  EXPECT_NEAR(m.ends[1], in, 1e-9);
+  EXPECT_NEAR(m.ends[2], 2 * in, 1e-9);
+  EXPECT_NEAR(m.ends[3], static_cast<double>((256_MiB).count()) / costs.move_out, 1e-9);
+}
+
+TEST(DeviceModel, AMoveAndRemoteReadsShareTheLink) {
+  Model m;
+  const CostTable costs;
+  m.loads[1] = {0, 51e9 * 0.01, 0, 0, 0};
+  m.move(1, 1_GiB, MoveJob::Way::in);
+  m.model.launch({1}, Seconds(0.001));
+  m.model.finish();
+  EXPECT_NEAR(m.model.launches_end().count(), 0.001 + 0.02, 1e-6) << "half of the link while the move runs";
+  EXPECT_NEAR(m.ends[1], costs.bring_in(1_GiB, 1_GiB) + 0.01, 1e-6) << "and the move is as much later";
+}
+
+TEST(DeviceModel, AMoveWaitsForItsLaunchAndOthersGoFirst) {
+  Model m;
+  m.loads[1].compute_seconds = 0.5;
+  m.move(1, 2_MiB, MoveJob::Way::out, {1});
+  m.move(2, 2_MiB, MoveJob::Way::out);
+  m.model.advance(Seconds(0.1));
+  EXPECT_FALSE(m.ends.contains(1));
+  EXPECT_TRUE(m.ends.contains(2));
+  m.model.launch({1}, Seconds(0.1));
+  m.model.finish();
+  EXPECT_GT(m.ends[1], 0.6);
+}
+
+TEST(DeviceModel, BlockingMovesGoFirstAndCancelledOnesNever) {
+  Model m;
+  m.move(1, 1_GiB, MoveJob::Way::out);
+  m.move(2, 2_MiB, MoveJob::Way::out, {}, true);
+  const Seconds at = m.model.wait_for_move({2}, Seconds(0));
+  EXPECT_LT(at.count(), 0.001);
+  m.move(3, 2_MiB, MoveJob::Way::out);
+  EXPECT_TRUE(m.model.cancel({3}));
+  EXPECT_FALSE(m.model.cancel({3}));
+  m.model.finish();
+  EXPECT_FALSE(m.ends.contains(3));
+}
+
+TEST(DeviceModel, FaultsStopALaunch) {
+  Model m;
+  m.loads[1] = {0.001, 0, 0, 8e9 * 0.01, 18e9 * 0.01};
+  m.model.launch({1}, Seconds(0));
+  EXPECT_NEAR(m.model.finish().count(), 0.021, 1e-6);
+}
+
+TEST(DeviceModel, TheProgramCanWaitForTheQueue) {
+  Model m;
+  for (std::uint64_t i = 1; i <= 10; ++i) m.loads[i].compute_seconds = 0.01, m.model.launch({i}, Seconds(0));
+  EXPECT_NEAR(m.model.wait_for_queue(4, Seconds(0)).count(), 0.05, 1e-9);
+  EXPECT_EQ(m.model.queued(), 4u);
+}
+
+}  // namespace
+}  // namespace spillway::policy

@@ -1,0 +1,208 @@
+// `spillway check`: what rules would match in a run told by hand, and what is printed about a file.
+#include "tools/check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace spillway::tools {
+namespace {
+
+using namespace policy;
+using testing::HasSubstr;
+using testing::Not;
+
+// A small training step: two weights, one pair of optimizer states, a buffer of a library; three kernels.
+class Run {
+ public:
+  explicit Run(std::vector<Rule> rules) : coverage_(std::move(rules)) {
+    event(CallerSeen{{1}, "/usr/lib/libtorch_cuda.so"});
+    event(CallerSeen{{2}, "/usr/lib/libnccl.so.2"});
+    event(FunctionSeen{{1}, "_Z5scaleIfEvPT_i"});
+    event(FunctionSeen{{2}, "fused_adam_kernel"});
+    allocate(1, 64_MiB, 1, 0x1000'0000);
+    allocate(2, 32_MiB, 1, 0x8000'0000);
+    allocate(3, 16_MiB, 2, 0xF000'0000);
+    event(LaunchShapeSeen{{1}, {1}, 1024, {{0, {0x1000'0000}}}});
+    event(LaunchShapeSeen{{2}, {2}, 1024, {{0, {0x1000'0000}}, {2, {0x8000'0000}}, {3, {0x8000'0000 + 4096}}}});
+  }
+  void allocate(std::uint32_t id, Bytes bytes, std::uint32_t caller, std::uint64_t address) {
+    event(AllocationRequested{{id}, {0}, bytes, AllocationKind::linear, {caller}, {}, false});
+    event(AllocationSettled{{id}, {address}, bytes, Backing::managed, {}});
+  }
+  void launch(std::uint32_t shape, std::uint32_t stream = 0) { event(Launched{{shape}, {stream}}); }
+  void event(EventBody body) { coverage_.see(Event{{}, std::move(body)}); }
+  void decision(Decision decision) { coverage_.see(decision); }
+  [[nodiscard]] CoverageReport report() const { return coverage_.report(); }
+
+ private:
+  RuleCoverage coverage_;
+};
+
+std::vector<Rule> rules(const std::string& text) {
+  const PolicyFileReading reading = read_policy_file(text, "p.toml");
+  for (const PolicyMistake& mistake : reading.mistakes) ADD_FAILURE() << mistake.sentence();
+  return reading.file.rules;
+}
+
+std::string rule(const std::string& name, const std::string& match, const std::string& action) {
+  return "[[rule]]\nname = \"" + name + "\"\nmatch = { " + match + " }\n" + action + "\n";
+}
+
+const std::string kPlaces = "place = \"host\"";
+
+TEST(RuleCoverage, CountsAllocationsBytesAndLaunchesOfEachRule) {
+  Run run(rules(rule("library", "caller = \"libnccl*\"", "backing = \"device\"") +
+                rule("states", "kernel = \"*adam*\", argument = [2, 3]", kPlaces) +
+                rule("scale", "kernel = \"scale\"", kPlaces)));
+  for (int i = 0; i < 5; ++i) run.launch(1);
+  for (int i = 0; i < 3; ++i) run.launch(2);
+  const CoverageReport report = run.report();
+  EXPECT_EQ(report.allocations, 3U);
+  EXPECT_EQ(report.bytes, 112_MiB);
+  EXPECT_EQ(report.launches, 8U);
+  EXPECT_EQ(report.rules[0].allocations, 1U);
+  EXPECT_EQ(report.rules[0].bytes, 16_MiB);
+  EXPECT_EQ(report.rules[0].launches, 0U);
+  EXPECT_EQ(report.rules[1].allocations, 1U);
+  EXPECT_EQ(report.rules[1].bytes, 32_MiB);
+  EXPECT_EQ(report.rules[1].launches, 3U);  // two of its pointers a launch count once
+  EXPECT_EQ(report.rules[2].bytes, 64_MiB);
+  EXPECT_EQ(report.rules[2].launches, 5U);
+  EXPECT_EQ(report.no_rule.allocations, 0U);
+  EXPECT_FALSE(report.names_classes);
+}
+
+TEST(RuleCoverage, TheFirstMatchTakesItAndTheReportSaysFromWhom) {
+  Run run(rules(rule("all", "size = \"0..\"", "evict = \"first\"") + rule("states", "kernel = \"*adam*\"", kPlaces) +
+                rule("nothing", "kernel = \"gemm\"", kPlaces)));
+  run.launch(2);
+  const CoverageReport report = run.report();
+  EXPECT_EQ(report.rules[0].allocations, 3U);
+  EXPECT_EQ(report.rules[0].launches, 1U);
+  EXPECT_TRUE(report.rules[1].dead());
+  EXPECT_EQ(report.rules[1].lost_to, 1U);
+  EXPECT_TRUE(report.rules[2].dead());
+  EXPECT_EQ(report.rules[2].lost_to, 0U);
+}
+
+TEST(RuleCoverage, FollowsMemoryThatIsFreedAndUsedAgain) {
+  Run run(rules(rule("big", "kernel = \"scale\", size = \"100MiB..\"", kPlaces)));
+  run.launch(1);
+  run.event(Freed{{1}, {}});
+  run.launch(1);  // its pointer names nothing now
+  run.allocate(4, 128_MiB, 1, 0x1000'0000);
+  run.launch(1);
+  EXPECT_EQ(run.report().rules[0].launches, 1U);
+  EXPECT_EQ(run.report().rules[0].allocations, 1U);
+  EXPECT_EQ(run.report().no_rule.allocations, 3U);
+}
+
+TEST(RuleCoverage, AFreeThatFailedAndAnAllocationThatFailedChangeNothing) {
+  Run run(rules(rule("scale", "kernel = \"scale\"", kPlaces)));
+  run.event(Freed{{1}, {700}});
+  run.event(AllocationRequested{{9}, {0}, 1_GiB, AllocationKind::linear, {1}, {}, false});
+  run.event(AllocationSettled{{9}, {0x1000'0000}, 1_GiB, Backing::device, {2}});
+  run.launch(1);
+  EXPECT_EQ(run.report().rules[0].bytes, 64_MiB);
+}
+
+TEST(RuleCoverage, GraphsCountOnceALaunchWithAllTheirKernels) {
+  Run run(
+      rules(rule("scale", "kernel = \"scale\"", kPlaces) + rule("adam", "kernel = \"*adam*\", stream = 7", kPlaces)));
+  run.event(GraphSeen{{1}, {{1}, {1}, {2}}});
+  run.event(GraphLaunched{{1}, {7}});
+  run.event(GraphLaunched{{1}, {8}});
+  EXPECT_EQ(run.report().launches, 2U);
+  EXPECT_EQ(run.report().rules[0].launches, 2U);
+  EXPECT_EQ(run.report().rules[1].launches, 1U);
+}
+
+TEST(RuleCoverage, ClassesComeFromTheTracesDecisions) {
+  Run run(rules(rule("states", "class = \"optimizer\"", kPlaces)));
+  run.launch(2);
+  EXPECT_FALSE(run.report().names_classes);
+  EXPECT_TRUE(run.report().rules[0].dead());
+  Decision decision;
+  decision.cause.span_class = static_cast<std::uint16_t>(SpanClass::optimizer);
+  decision.body = MoveRange{{2}, Bytes(), 2_MiB, Placement::host, Urgency::background, {}, {}};
+  run.decision(decision);
+  run.launch(2);
+  EXPECT_TRUE(run.report().names_classes);
+  EXPECT_EQ(run.report().rules[0].launches, 1U);
+  EXPECT_EQ(run.report().rules[0].bytes, 32_MiB);
+}
+
+TEST(RuleCoverage, ImpossibleEventsAreIgnored) {
+  Run run(rules(rule("scale", "kernel = \"scale\"", kPlaces)));
+  run.launch(77);
+  run.event(GraphLaunched{{5}, {0}});
+  run.event(Freed{{88}, {}});
+  run.event(AllocationSettled{{99}, {1}, 1_MiB, Backing::device, {}});
+  EXPECT_EQ(run.report().rules[0].launches, 0U);
+  EXPECT_EQ(run.report().launches, 2U);
+}
+
+PolicyFileReading read(const std::string& text) { return read_policy_file(text, "p.toml"); }
+
+TEST(Check, NamesEveryMistakeAndCountsThem) {
+  EXPECT_EQ(mistakes_text(read("[memory]\nwindow = \"x\"\nbacking = \"y\"\n"), "p.toml"),
+            "p.toml:2:10: memory.window: \"x\" is not a size; write a size such as 16GiB, or a share such as 80%\n"
+            "p.toml:3:11: memory.backing: \"y\" is not one of: auto, managed, device; write one of them\n"
+            "p.toml: 2 mistakes\n");
+}
+
+TEST(Check, SaysWhatAFileHoldsWithoutATrace) {
+  EXPECT_EQ(check_text(read("[memory]\nwindow = \"1%\"\n" + rule("r", "kernel = \"x\"", kPlaces)), "p.toml", {}),
+            "p.toml: no mistakes; 1 setting changed, 1 rule\n");
+}
+
+TEST(Check, ShowsWhatEachRuleWouldMatchAndWhichAreDead) {
+  const PolicyFileReading reading =
+      read(rule("library", "caller = \"libnccl*\"", "backing = \"device\"") +
+           rule("states", "kernel = \"*adam*\"", kPlaces) + rule("adam again", "kernel = \"fused*\"", kPlaces) +
+           rule("no such kernel", "kernel = \"gemm\"", kPlaces) + rule("by class", "class = \"kv\"", kPlaces));
+  Run run(reading.file.rules);
+  run.launch(2);
+  EXPECT_EQ(
+      check_text(reading, "p.toml", CheckedTrace{"run.swt", "whole", run.report()}),
+      "p.toml: no mistakes; 0 settings changed, 5 rules\n"
+      "\n"
+      "run.swt (whole): 3 allocations of 112 MiB, 1 launch\n"
+      "\n"
+      "  rule            line  allocations   bytes  launches\n"
+      "  library            1            1  16 MiB         0\n"
+      "  states             5            2  96 MiB         1\n"
+      "  adam again         9            0     0 B         0\n"
+      "  no such kernel    13            0     0 B         0\n"
+      "  by class          17            0     0 B         0\n"
+      "  (no rule)                       0     0 B\n"
+      "\n"
+      "rule \"adam again\" (line 9) is dead here: all that it would match goes to rule \"states\", which comes first\n"
+      "rule \"no such kernel\" (line 13) is dead here: nothing in this trace meets its conditions\n"
+      "rule \"by class\" (line 17) asks for a class, and this trace names none: record a run in mode adaptive to "
+      "judge it\n");
+}
+
+TEST(Check, JsonHoldsTheSame) {
+  const PolicyFileReading reading = read(rule("states \xFF", "kernel = \"*adam*\"", kPlaces));
+  const PolicyFileReading good =
+      read(rule("states", "kernel = \"*adam*\"", kPlaces) + rule("gemm", "kernel = \"gemm\"", kPlaces));
+  Run run(good.file.rules);
+  run.launch(2);
+  const auto json = nlohmann::json::parse(check_json(good, "p.toml", CheckedTrace{"run.swt", "whole", run.report()}));
+  EXPECT_TRUE(json["ok"]);
+  EXPECT_EQ(json["settings"]["policy.mode"], "adaptive");
+  EXPECT_EQ(json["rules"][0]["bytes"], (96_MiB).count());
+  EXPECT_EQ(json["rules"][0]["verdict"], "used");
+  EXPECT_EQ(json["rules"][1]["verdict"], "dead");
+  EXPECT_EQ(json["trace"]["launches"], 1);
+  const auto bad = nlohmann::json::parse(check_json(reading, "p.toml", {}));
+  EXPECT_FALSE(bad["ok"]);
+  EXPECT_EQ(bad["mistakes"][0]["line"], 2);
+  EXPECT_THAT(bad["mistakes"][0]["sentence"].get<std::string>(), HasSubstr("is not TOML"));
+}
+
+}  // namespace
+}  // namespace spillway::tools

@@ -1,0 +1,126 @@
+#include "tools/check.hpp"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "tools/text_table.hpp"
+
+namespace spillway::tools {
+
+using namespace policy;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string counted(std::uint64_t count, std::string_view thing) {
+  return grouped(count) + " " + std::string(thing) + (count == 1 ? "" : "s");
+}
+
+std::size_t changed_settings(const Settings& settings) {
+  const Settings defaults;
+  std::size_t changed = 0;
+  for (const SettingRow& row : setting_table()) changed += row.get(settings) != row.get(defaults) ? 1U : 0U;
+  return changed;
+}
+
+// A rule on classes says nothing in a trace that names none: the classes are learned by a run in mode adaptive.
+bool cannot_be_judged(const Rule& rule, const CoverageReport& coverage) {
+  return !rule.match.classes.empty() && !coverage.names_classes;
+}
+
+// "used", "dead", "taken" (its matches all go to an earlier rule) or "unjudged".
+std::string_view verdict(const Rule& rule, const RuleUse& use, const CoverageReport& coverage) {
+  if (!use.dead()) return "used";
+  if (use.lost != 0) return "taken";
+  return cannot_be_judged(rule, coverage) ? "unjudged" : "dead";
+}
+
+std::string dead_sentence(const Rule& rule, const RuleUse& use, const CheckedTrace& trace, const PolicyFile& file) {
+  const std::string_view what = verdict(rule, use, trace.coverage);
+  std::string out = "rule " + policy::quoted(rule.name) + " (line " + std::to_string(rule.line) + ") ";
+  if (what == "taken") {
+    const Rule& other = file.rules[use.lost_to - 1U];
+    return out + "is dead here: all that it would match goes to rule " + policy::quoted(other.name) +
+           ", which comes first";
+  }
+  if (what == "unjudged") {
+    return out + "asks for a class, and this trace names none: record a run in mode adaptive to judge it";
+  }
+  return out + "is dead here: nothing in this trace meets its conditions";
+}
+
+Json mistake_json(const PolicyMistake& mistake) {
+  return {{"line", mistake.at.line},        {"column", mistake.at.column},        {"place", mistake.problem.place},
+          {"value", mistake.problem.value}, {"problem", mistake.problem.problem}, {"remedy", mistake.problem.remedy},
+          {"sentence", mistake.sentence()}};
+}
+
+Json rule_json(const Rule& rule, const std::optional<CheckedTrace>& trace) {
+  Json out = {{"number", rule.number}, {"name", rule.name}, {"line", rule.line}};
+  if (!trace) return out;
+  const RuleUse& use = trace->coverage.rules[rule.number - 1U];
+  out["allocations"] = use.allocations;
+  out["bytes"] = use.bytes.count();
+  out["launches"] = use.launches;
+  out["verdict"] = verdict(rule, use, trace->coverage);
+  if (use.lost_to != 0) out["lost_to"] = use.lost_to;
+  return out;
+}
+
+std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace) {
+  const CoverageReport& coverage = trace.coverage;
+  std::string out = "\n" + harmless(trace.path) + " (" + trace.state +
+                    "): " + counted(coverage.allocations, "allocation") + " of " + format_bytes(coverage.bytes) + ", " +
+                    grouped(coverage.launches) + (coverage.launches == 1 ? " launch" : " launches") + "\n\n";
+  TextTable table({{"rule", Align::left}, {"line"}, {"allocations"}, {"bytes"}, {"launches"}});
+  std::string dead;
+  for (const Rule& rule : file.rules) {
+    const RuleUse& use = coverage.rules[rule.number - 1U];
+    table.add({harmless(rule.name), std::to_string(rule.line), grouped(use.allocations), format_bytes(use.bytes),
+               grouped(use.launches)});
+    if (use.dead()) dead += dead_sentence(rule, use, trace, file) + "\n";
+  }
+  table.add({"(no rule)", "", grouped(coverage.no_rule.allocations), format_bytes(coverage.no_rule.bytes), ""});
+  return out + table.str() + (dead.empty() ? "" : "\n" + dead);
+}
+
+}  // namespace
+
+std::string mistakes_text(const PolicyFileReading& reading, std::string_view file_name) {
+  std::string out;
+  for (const PolicyMistake& mistake : reading.mistakes) out += mistake.sentence() + "\n";
+  return out + std::string(file_name) + ": " + counted(reading.mistakes.size(), "mistake") + "\n";
+}
+
+std::string check_text(const PolicyFileReading& reading, std::string_view file_name,
+                       const std::optional<CheckedTrace>& trace) {
+  const PolicyFile& file = reading.file;
+  std::string out = std::string(file_name) + ": no mistakes; " + counted(changed_settings(file.settings), "setting") +
+                    " changed, " + counted(file.rules.size(), "rule") + "\n";
+  if (trace) out += coverage_text(file, *trace);
+  return out;
+}
+
+std::string check_json(const PolicyFileReading& reading, std::string_view file_name,
+                       const std::optional<CheckedTrace>& trace) {
+  Json out = {{"file", file_name}, {"ok", reading.ok()}, {"mistakes", Json::array()}, {"settings", Json::object()}};
+  for (const PolicyMistake& mistake : reading.mistakes) out["mistakes"].push_back(mistake_json(mistake));
+  for (const SettingRow& row : setting_table()) out["settings"][std::string(row.key)] = row.get(reading.file.settings);
+  out["rules"] = Json::array();
+  for (const Rule& rule : reading.file.rules) out["rules"].push_back(rule_json(rule, trace));
+  if (trace) {
+    const CoverageReport& coverage = trace->coverage;
+    out["trace"] = {{"path", trace->path},
+                    {"state", trace->state},
+                    {"allocations", coverage.allocations},
+                    {"bytes", coverage.bytes.count()},
+                    {"launches", coverage.launches},
+                    {"allocations_without_rule", coverage.no_rule.allocations},
+                    {"bytes_without_rule", coverage.no_rule.bytes.count()},
+                    {"names_classes", coverage.names_classes}};
+  }
+  // Names in a file or trace are bytes; what is no UTF-8 is replaced, not an exception.
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace spillway::tools

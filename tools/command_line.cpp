@@ -1,0 +1,54 @@
+#include "tools/command_line.hpp"
+
+#include <algorithm>
+
+namespace spillway::tools {
+namespace {
+
+// Where the program begins: after "--", or at the first word that is neither a flag of ours nor the value of one.
+std::size_t program_start(const CLI::App& command, const std::vector<std::string>& arguments) {
+  std::size_t at = 1;
+  for (; at < arguments.size(); ++at) {
+    const std::string& word = arguments[at];
+    if (word == "--" || word.empty() || word.front() != '-') break;
+    const CLI::Option* flag = command.get_option_no_throw(word);
+    if (flag != nullptr && flag->get_items_expected_max() > 0) ++at;
+  }
+  return std::min(at, arguments.size());
+}
+
+}  // namespace
+
+CommandLine::CommandLine() : app("Run CUDA programs beyond their GPU's memory, and see what moved.", "spillway") {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("spillway ") + SPILLWAY_VERSION, "Print the version");
+  app.footer("Each command has --help with an example.");
+  for (const CommandRow& row : command_table()) {
+    CLI::App* const sub = app.add_subcommand(row.name, row.sentence);
+    sub->footer(std::string("Example:\n  ") + row.example);
+    commands.emplace_back(sub, row.make());
+    commands.back().second->add_options(*sub);
+  }
+}
+
+void CommandLine::parse(std::vector<std::string> arguments) {
+  const auto table = command_table();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i].takes != Takes::program || arguments.empty() || arguments.front() != table[i].name) continue;
+    const std::size_t end = program_start(*commands[i].first, arguments);
+    const std::size_t start = end < arguments.size() && arguments[end] == "--" ? end + 1 : end;
+    commands[i].second->set_program({arguments.begin() + static_cast<std::ptrdiff_t>(start), arguments.end()});
+    arguments.resize(end);
+  }
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  app.parse(std::move(arguments));
+}
+
+Command* CommandLine::chosen() const {
+  for (const auto& [sub, command] : commands) {
+    if (sub->parsed()) return command.get();
+  }
+  return nullptr;
+}
+
+}  // namespace spillway::tools

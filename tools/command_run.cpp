@@ -1,0 +1,167 @@
+// spillway run: checks everything that can be checked before the program starts, sets its environment, becomes it.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "policy/policy_file.hpp"
+#include "policy/settings.hpp"
+#include "tools/command.hpp"
+#include "tools/launch.hpp"
+#include "tools/preload.hpp"
+#include "tools/program_check.hpp"
+#include "tools/run_summary.hpp"
+
+extern char** environ;
+
+namespace spillway::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using policy::SettingProblem;
+using policy::SettingRow;
+
+const std::string kPolicyName(policy::kPolicyFileEnvironmentName);
+constexpr std::string_view kTraceKey = "trace.path";
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+// The program may change its folder before the shim opens the file. A '%' in our folder is no placeholder.
+std::string absolute_pattern(const std::string& pattern) {
+  if (pattern.empty() || pattern.front() == '/') return pattern;
+  std::error_code error;
+  std::string folder;
+  for (const char letter : fs::current_path(error).string())
+    folder += letter == '%' ? std::string("%%") : std::string(1, letter);
+  return error ? pattern : folder + "/" + pattern;
+}
+
+class RunCommand : public Command {
+ public:
+  void add_options(CLI::App& app) override {
+    app.add_option("--policy", policy_file_, "Policy file to run under (checked first)")->type_name("FILE");
+    values_.resize(policy::setting_table().size());
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const SettingRow& row = policy::setting_table()[i];
+      std::string names = row.flag_name();
+      if (row.key == kTraceKey) names = "--trace," + names;
+      std::string help(row.sentence);
+      if (!row.range.empty()) help += " (" + std::string(row.range) + ")";
+      app.add_option(names, values_[i], help)->type_name(std::string(row.type))->group("Settings");
+    }
+    app.add_flag("--simulated", simulated_, "Run on the simulated device instead of a GPU");
+    app.add_flag("--summary", summary_, "Stay until the program has ended, and say on stderr what was seen and moved");
+  }
+
+  void set_program(std::vector<std::string> program) override { program_ = std::move(program); }
+
+  int run() override {
+    if (program_.empty())
+      return complain("no program given; write it after the flags: spillway run [flags] -- program");
+    std::vector<std::string> problems;
+    check_settings(problems);
+    check_policy_file(problems);
+    const ProgramCheck check = check_program(program_.front(), environment("PATH"));
+    if (check.problem) problems.push_back(*check.problem);
+    if (const auto problem = preload()) problems.push_back(*problem);
+    for (const std::string& problem : problems) complain(problem);
+    if (!problems.empty()) return kUsageMistake;
+    return start(check.path);
+  }
+
+ private:
+  // Flags and environment, all mistakes at once.
+  void check_settings(std::vector<std::string>& problems) {
+    policy::Settings settings;
+    const auto keep = [&problems](const std::vector<SettingProblem>& list) {
+      for (const SettingProblem& problem : list) problems.push_back(problem.sentence());
+    };
+    keep(policy::settings_from_environment(settings, [](const char* name) { return std::getenv(name); }));
+    std::vector<std::string_view> names;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      names.emplace_back(*entry, static_cast<std::size_t>(std::strcspn(*entry, "=")));
+    }
+    keep(policy::unknown_environment_names(names));
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (!values_[i]) continue;
+      const SettingRow& row = policy::setting_table()[i];
+      if (const auto problem = policy::set_setting(settings, row.key, *values_[i], row.flag_name())) {
+        problems.push_back(problem->sentence());
+      }
+      const std::string value = row.key == kTraceKey ? absolute_pattern(*values_[i]) : *values_[i];
+      ::setenv(row.environment_name().c_str(), value.c_str(), 1);
+      if (row.key == kTraceKey) trace_pattern_ = value;
+    }
+    if (trace_pattern_.empty()) trace_pattern_ = settings.trace_path;
+  }
+
+  void check_policy_file(std::vector<std::string>& problems) {
+    const std::string path = policy_file_.empty() ? environment(kPolicyName.c_str()) : policy_file_;
+    if (path.empty()) return;
+    std::error_code error;
+    std::ifstream file(path, std::ios::binary);
+    if (fs::is_directory(path, error) || !file) {
+      const std::string why = fs::is_directory(path, error) ? "is a folder" : std::strerror(errno);
+      problems.push_back((policy_file_.empty() ? kPolicyName : "--policy") + ": cannot read " + policy::quoted(path) +
+                         " (" + why + "); give the path of a policy file");
+      return;
+    }
+    std::string text(policy::kLongestPolicyFile + 1, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    const policy::PolicyFileReading reading = policy::read_policy_file(text, path);
+    for (const policy::PolicyMistake& mistake : reading.mistakes) problems.push_back(mistake.sentence());
+    if (trace_pattern_.empty()) trace_pattern_ = reading.file.settings.trace_path;
+    ::setenv(kPolicyName.c_str(), fs::absolute(path, error).c_str(), 1);
+  }
+
+  std::optional<std::string> preload() const {
+    const FoundPath library = find_library();
+    if (library.problem) return library.problem;
+    const FoundPath usable = without_separators(library.path, " :\t\n");
+    if (usable.problem) return usable.problem;
+    ::setenv("LD_PRELOAD", appended(environment("LD_PRELOAD"), usable.path).c_str(), 1);
+    if (!simulated_) return std::nullopt;
+    const FoundPath device = find_simulated_device(library.path);
+    if (device.problem) return device.problem;
+    const FoundPath folder = without_separators(device.path, ":;");
+    if (folder.problem) return folder.problem;
+    ::setenv("LD_LIBRARY_PATH", prepended(environment("LD_LIBRARY_PATH"), folder.path).c_str(), 1);
+    return std::nullopt;
+  }
+
+  int start(const std::string& path) const {
+    const auto cannot = [&path](int error) {
+      return complain("cannot run " + path + ": " + std::strerror(error) +
+                      "; check that it can be started without spillway");
+    };
+    if (!summary_) return cannot(replace_by(path, program_));
+    RunSummary summary(trace_pattern_);
+    if (const auto problem = summary.prepare()) return complain(*problem, kFailure);
+    const Ending ending = run_and_wait(path, program_);
+    if (ending.error != 0) return cannot(ending.error);
+    summary.report();
+    return end_like(ending);
+  }
+
+  std::vector<std::string> program_;
+  std::vector<std::optional<std::string>> values_;  // of the flags, in the table's order
+  std::string policy_file_;
+  std::string trace_pattern_;
+  bool simulated_ = false;
+  bool summary_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_run_command() { return std::make_unique<RunCommand>(); }
+
+}  // namespace spillway::tools

@@ -1,0 +1,31 @@
+#include <array>
+#include <cstdio>
+
+#include "tools/command.hpp"
+
+namespace spillway::tools {
+
+std::span<const CommandRow> command_table() {
+  static constexpr std::array kTable = {
+      CommandRow{"run", "Run a program beyond its GPU's memory", "[flags] [--] program [arguments]",
+                 "spillway run --device-budget 16GiB --trace train.%p.swt -- python train.py --epochs 3",
+                 Takes::program, make_run_command},
+      CommandRow{"stats", "Say what a trace holds: what spilled, what moved, and why", "TRACE... [flags]",
+                 "spillway stats train.4242.swt", Takes::arguments, make_stats_command},
+      CommandRow{"doctor", "Say whether this machine can be served, and if not why", "[flags]",
+                 "spillway doctor --json", Takes::arguments, make_doctor_command},
+      CommandRow{"completion", "Print the completions of a shell", "bash|zsh|fish",
+                 "spillway completion bash > ~/.local/share/bash-completion/completions/spillway", Takes::arguments,
+                 make_completion_command},
+  };
+  return kTable;
+}
+
+int complain(const std::string& text, int code) {
+  std::fprintf(stderr, "spillway: %s\n", text.c_str());
+  return code;
+}
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+}  // namespace spillway::tools

@@ -1,0 +1,199 @@
+#include "tools/completion.hpp"
+
+#include <string_view>
+
+#include "tools/command_line.hpp"
+
+namespace spillway::tools {
+namespace {
+
+std::vector<std::string> choices_of(std::string_view type) {
+  if (type == "true or false") return {"true", "false"};
+  if (!type.starts_with("one of: ")) return {};
+  std::vector<std::string> choices;
+  for (std::size_t at = 8; at < type.size();) {
+    const std::size_t end = std::min(type.find(", ", at), type.size());
+    choices.emplace_back(type.substr(at, end - at));
+    at = end + 2;
+  }
+  return choices;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between = " ") {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out;
+}
+
+std::string flag_names(const CommandShape& command) {
+  std::vector<std::string> names;
+  for (const FlagShape& flag : command.flags) names.push_back(flag.name);
+  return joined(names);
+}
+
+// For a text in single quotes, in a shell and in fish.
+std::string quoted_text(const std::string& text) {
+  std::string out;
+  for (const char letter : text) out += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return out;
+}
+
+// For zsh's descriptions, where brackets and colons mean something.
+std::string zsh_text(const std::string& text) {
+  std::string out;
+  for (const char letter : quoted_text(text)) {
+    if (letter == '[' || letter == ']' || letter == ':') out += '\\';
+    out += letter;
+  }
+  return out;
+}
+
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char letter : text) {
+    if (letter == '\\') {
+      out += "\\e";
+    } else if (letter == '-') {
+      out += "\\-";
+    } else {
+      out += letter;
+    }
+  }
+  return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
+}
+
+}  // namespace
+
+std::vector<CommandShape> command_shapes() {
+  std::vector<CommandShape> shapes;
+  const CommandLine line;
+  for (std::size_t i = 0; i < command_table().size(); ++i) {
+    const CommandRow& row = command_table()[i];
+    CommandShape shape{row.name, row.sentence, row.arguments, row.example, Completes::files, {}};
+    if (row.takes == Takes::program) shape.completes = Completes::programs;
+    if (shape.name == "completion") shape.completes = Completes::shells;
+    for (const CLI::Option* option : line.commands[i].first->get_options()) {
+      const std::string value = option->get_items_expected_max() > 0 ? option->get_type_name() : "";
+      for (const std::string& name : option->get_lnames()) {
+        shape.flags.push_back({"--" + name, value, option->get_description(), choices_of(value)});
+      }
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+std::string bash_completion(const std::vector<CommandShape>& commands) {
+  std::vector<std::string> names;
+  for (const CommandShape& command : commands) names.push_back(command.name);
+  std::string out =
+      "# Completion of spillway for bash.\n_spillway() {\n  local word=${COMP_WORDS[COMP_CWORD]} "
+      "before=${COMP_WORDS[COMP_CWORD-1]}\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W '" +
+      joined(names) + " --help --version' -- \"$word\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
+  for (const CommandShape& command : commands) {
+    out += "    " + command.name + ")\n      case $before in\n";
+    for (const FlagShape& flag : command.flags) {
+      if (flag.choices.empty()) continue;
+      out += "        " + flag.name + ") COMPREPLY=($(compgen -W '" + joined(flag.choices) +
+             "' -- \"$word\")); return ;;\n";
+    }
+    out += "      esac\n      case $word in\n        -*) COMPREPLY=($(compgen -W '" + flag_names(command) +
+           "' -- \"$word\")) ;;\n        *) COMPREPLY=(";
+    switch (command.completes) {
+      case Completes::files:
+        out += "$(compgen -f -- \"$word\")";
+        break;
+      case Completes::programs:
+        out += "$(compgen -c -f -- \"$word\")";
+        break;
+      case Completes::shells:
+        out += "$(compgen -W 'bash zsh fish' -- \"$word\")";
+        break;
+    }
+    out += ") ;;\n      esac ;;\n";
+  }
+  return out + "  esac\n}\ncomplete -o filenames -F _spillway spillway\n";
+}
+
+std::string zsh_completion(const std::vector<CommandShape>& commands) {
+  std::string out = "#compdef spillway\n# Completion of spillway for zsh.\n_spillway() {\n  local -a commands=(\n";
+  for (const CommandShape& command : commands) out += "    '" + command.name + ":" + zsh_text(command.sentence) + "'\n";
+  out +=
+      "  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n    return\n  fi\n"
+      "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n";
+  for (const CommandShape& command : commands) {
+    out += "    " + command.name + ")\n      _arguments -s";
+    for (const FlagShape& flag : command.flags) {
+      out += " \\\n        '" + flag.name + "[" + zsh_text(flag.sentence) + "]";
+      if (!flag.value.empty()) {
+        out += ":" + zsh_text(flag.choices.empty() ? flag.value : "value") + ":" +
+               (flag.choices.empty() ? "_files" : "(" + joined(flag.choices) + ")");
+      }
+      out += "'";
+    }
+    switch (command.completes) {
+      case Completes::files:
+        out += " \\\n        '*:file:_files' ;;\n";
+        break;
+      case Completes::programs:
+        out += " \\\n        '*::program:_normal' ;;\n";
+        break;
+      case Completes::shells:
+        out += " \\\n        ':shell:(bash zsh fish)' ;;\n";
+        break;
+    }
+  }
+  return out + "  esac\n}\n_spillway \"$@\"\n";
+}
+
+std::string fish_completion(const std::vector<CommandShape>& commands) {
+  std::string out = "# Completion of spillway for fish.\n";
+  for (const CommandShape& command : commands) {
+    out += "complete -c spillway -n __fish_use_subcommand -f -a " + command.name + " -d '" +
+           quoted_text(command.sentence) + "'\n";
+  }
+  for (const CommandShape& command : commands) {
+    const std::string start = "complete -c spillway -n '__fish_seen_subcommand_from " + command.name + "'";
+    for (const FlagShape& flag : command.flags) {
+      out += start + " -l " + flag.name.substr(2) + " -d '" + quoted_text(flag.sentence) + "'";
+      if (!flag.choices.empty()) out += " -x -a '" + joined(flag.choices) + "'";
+      if (flag.choices.empty() && !flag.value.empty()) out += " -r";
+      out += "\n";
+    }
+    if (command.completes == Completes::shells) out += start + " -f -a 'bash zsh fish'\n";
+    if (command.completes == Completes::programs) out += start + " -a '(__fish_complete_subcommand)'\n";
+  }
+  return out;
+}
+
+std::string man_page(const std::vector<CommandShape>& commands) {
+  std::string out = ".TH SPILLWAY 1 \"\" \"spillway " SPILLWAY_VERSION
+                    "\"\n.SH NAME\nspillway \\- run CUDA programs beyond their GPU's memory\n"
+                    ".SH SYNOPSIS\n";
+  for (const CommandShape& command : commands) {
+    out += ".B spillway " + command.name + "\n" + roff(command.arguments) + "\n.br\n";
+  }
+  out +=
+      ".SH DESCRIPTION\nSpillway lets an unmodified CUDA program use more memory than its GPU has: what does not fit a "
+      "budget\n"
+      "spills to host memory, and a policy decides what lives in device memory, what is read over the link in place,\n"
+      "and what is moved ahead of its use.\n.SH COMMANDS\n";
+  for (const CommandShape& command : commands) {
+    out += ".SS spillway " + command.name + " " + roff(command.arguments) + "\n" + roff(command.sentence) + ".\n";
+    for (const FlagShape& flag : command.flags) {
+      out += ".TP\n.B " + roff(flag.name) + (flag.value.empty() ? "" : " \\fI" + roff(flag.value) + "\\fR") + "\n" +
+             roff(flag.sentence) + "\n";
+    }
+    out += ".PP\nExample:\n.PP\n.EX\n  " + roff(command.example) + "\n.EE\n";
+  }
+  return out +
+         ".SH EXIT STATUS\n0 for success; 1 where the answer is no (a trace that cannot be read, a machine that cannot "
+         "be served); 2 for a\n"
+         "mistake in flags, settings or a policy file, or a program that cannot be run or intercepted.\n"
+         ".B spillway run\notherwise becomes the program, whose exit status and signals are its own.\n"
+         ".SH ENVIRONMENT\nEach setting of\n.B spillway run\nis also a variable: \\-\\-device\\-budget is "
+         "SPILLWAY_DEVICE_BUDGET. SPILLWAY_POLICY names the policy file.\n";
+}
+
+}  // namespace spillway::tools

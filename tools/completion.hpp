@@ -1,0 +1,35 @@
+// Completions and the man page, as text made from what the command line accepts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace spillway::tools {
+
+struct FlagShape {
+  std::string name;   // "--device-budget"
+  std::string value;  // "size or share"; empty if it takes none
+  std::string sentence;
+  std::vector<std::string> choices;  // of "one of: a, b, c"
+};
+
+enum class Completes : std::uint8_t { files, programs, shells };
+
+struct CommandShape {
+  std::string name;
+  std::string sentence;
+  std::string arguments;
+  std::string example;
+  Completes completes = Completes::files;
+  std::vector<FlagShape> flags;
+};
+
+std::vector<CommandShape> command_shapes();
+
+std::string bash_completion(const std::vector<CommandShape>& commands);
+std::string zsh_completion(const std::vector<CommandShape>& commands);
+std::string fish_completion(const std::vector<CommandShape>& commands);
+std::string man_page(const std::vector<CommandShape>& commands);  // spillway.1
+
+}  // namespace spillway::tools

@@ -1,0 +1,87 @@
+// The `spillway` command: finds the sub-command in the table, parses its flags, runs it.
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "policy/settings.hpp"
+#include "tools/command.hpp"
+#include "tools/command_line.hpp"
+
+namespace {
+
+using namespace spillway::tools;
+
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  for (char& letter : text) letter = letter == '\n' ? ' ' : letter;
+  return text;
+}
+
+// What CLI11 says, and what else may have been meant.
+int usage_mistake(const CLI::App& app, const CLI::ParseError& error, const std::string& word) {
+  std::string text = one_line(error.what());
+  std::vector<std::string_view> known;
+  for (const CommandRow& row : command_table()) known.emplace_back(row.name);
+  const CLI::App* command = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
+  if (command == nullptr) {
+    if (word.empty()) {
+      text = "no command given";
+    } else if (word.front() != '-') {
+      text = "unknown command " + spillway::policy::quoted(word);
+      if (const auto near = spillway::policy::nearest(word, known))
+        text += "; did you mean " + std::string(*near) + "?";
+    }
+  }
+  if (command != nullptr && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !command->remaining().empty()) {
+    text = "unknown " + std::string(command->remaining().front().starts_with("-") ? "flag " : "argument ") +
+           spillway::policy::quoted(command->remaining().front());
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::vector<std::string_view> flags(names.begin(), names.end());
+    if (const auto near = spillway::policy::nearest(command->remaining().front(), flags)) {
+      text += "; did you mean " + std::string(*near) + "?";
+    }
+  }
+  const std::string help = command == nullptr ? "spillway --help" : "spillway " + command->get_name() + " --help";
+  return complain(text + "; see `" + help + "`");
+}
+
+// A reader that has gone away is no problem of ours; a full disk is.
+int finish(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (errno == EPIPE) return code;
+  return complain("cannot write the output: " + std::string(std::strerror(errno)), code == kSuccess ? kFailure : code);
+}
+
+int run_command_line(int argc, char** argv) {
+  CommandLine line;
+  try {
+    line.parse({argv + 1, argv + argc});
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = line.app.get_subcommands();
+    print(chosen.empty() ? line.app.help() : chosen.front()->help());
+    return kSuccess;
+  } catch (const CLI::CallForVersion&) {
+    print("spillway " SPILLWAY_VERSION "\n");
+    return kSuccess;
+  } catch (const CLI::ParseError& error) {
+    return usage_mistake(line.app, error, argc > 1 ? argv[1] : "");
+  }
+  return line.chosen()->run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return finish(run_command_line(argc, argv));
+  } catch (const std::exception& error) {
+    return complain(std::string("unexpected failure: ") + error.what(), kFailure);
+  }
+}

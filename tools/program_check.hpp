@@ -1,0 +1,19 @@
+// Can this program be preloaded at all? Answered before it starts, from its file, so that nobody hunts for the reason
+// why a run was not intercepted.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace spillway::tools {
+
+struct ProgramCheck {
+  std::string path;                    // what to execute: resolved in PATH as a shell does
+  std::optional<std::string> problem;  // one sentence with reason and remedy
+};
+
+// Looks `name` up, follows "#!" lines to the interpreter (and `env` to what it starts), reads each file's ELF headers.
+// `search_path` is the value of PATH.
+ProgramCheck check_program(const std::string& name, const std::string& search_path);
+
+}  // namespace spillway::tools

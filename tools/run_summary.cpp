@@ -1,0 +1,103 @@
+#include "tools/run_summary.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "policy/settings.hpp"
+#include "tools/command.hpp"
+#include "tools/text_table.hpp"
+#include "tools/trace_summary.hpp"
+
+namespace spillway::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Does `name` fit a pattern in which a placeholder stands for any text? Numbers after the name count too: "a.swt.1".
+bool fits(std::string_view name, std::string_view pattern) {
+  if (pattern.empty()) {
+    return name.empty() ||
+           (name.front() == '.' && name.size() > 1 && name.find_first_not_of("0123456789", 1) == name.npos);
+  }
+  if (pattern.front() == '%' && pattern.size() > 1 && std::strchr("pthr", pattern[1]) != nullptr) {
+    for (std::size_t skip = 0; skip <= name.size(); ++skip) {
+      if (fits(name.substr(skip), pattern.substr(2))) return true;
+    }
+    return false;
+  }
+  const std::size_t step = pattern.starts_with("%%") ? 2 : 1;
+  return !name.empty() && name.front() == pattern.front() && fits(name.substr(1), pattern.substr(step));
+}
+
+std::string line_for(const TraceSummary& summary) {
+  using policy::format_bytes;
+  policy::Bytes budget;
+  for (const DeviceSummary& device : summary.devices) budget += device.totals.budget;
+  std::string text = "pid " + std::to_string(summary.header.pid) + ": " + grouped(summary.launches) + " launches, " +
+                     grouped(summary.allocations) + " allocations, moved in " + format_bytes(summary.moved_in()) +
+                     ", out " + format_bytes(summary.moved_out()) + ", resident peak " +
+                     format_bytes(summary.resident_peak());
+  if (budget > policy::Bytes()) text += " of a budget of " + format_bytes(budget);
+  if (summary.dropped_events + summary.dropped_frames > 0) {
+    text += ", dropped " + grouped(summary.dropped_events + summary.dropped_frames);
+  }
+  return text + (summary.whole ? "" : " (trace " + summary.completeness + ")");
+}
+
+}  // namespace
+
+RunSummary::~RunSummary() {
+  std::error_code ignored;
+  if (!own_folder_.empty()) fs::remove_all(own_folder_, ignored);
+}
+
+std::optional<std::string> RunSummary::prepare() {
+  if (pattern_.empty()) {
+    const char* base = std::getenv("TMPDIR");
+    std::string folder = std::string(base != nullptr && *base == '/' ? base : "/tmp") + "/spillway-run-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) {
+      return "cannot make " + folder + " for the trace that --summary reads (" + std::strerror(errno) +
+             "); set TMPDIR, or give --trace";
+    }
+    own_folder_ = folder;
+    pattern_ = folder + "/%p.swt";
+    ::setenv("SPILLWAY_TRACE_PATH", pattern_.c_str(), 1);
+  }
+  before_ = traces();
+  return std::nullopt;
+}
+
+std::vector<std::string> RunSummary::traces() const {
+  const fs::path pattern(pattern_);
+  std::vector<std::string> found;
+  std::error_code error;
+  const fs::path folder = pattern.has_parent_path() ? pattern.parent_path() : fs::path(".");
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (fits(entry.path().filename().string(), pattern.filename().string())) found.push_back(entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void RunSummary::report() const {
+  bool any = false;
+  for (const std::string& path : traces()) {
+    if (std::binary_search(before_.begin(), before_.end(), path)) continue;
+    any = true;
+    const SummaryReading reading = summarize(path);
+    complain(reading.problem ? *reading.problem : line_for(reading.summary), kSuccess);
+    if (own_folder_.empty()) complain("trace: " + path, kSuccess);
+  }
+  if (!any) {
+    complain(
+        "no CUDA call was seen: the program made none, or what made them was not intercepted (a child process "
+        "started without LD_PRELOAD, a setuid or static program); `spillway doctor` checks this machine",
+        kSuccess);
+  }
+}
+
+}  // namespace spillway::tools

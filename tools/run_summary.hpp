@@ -1,0 +1,32 @@
+// What `spillway run --summary` says after the run, from the traces that the run wrote.
+#pragma once
+
+#include <ctime>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace spillway::tools {
+
+class RunSummary {
+ public:
+  // `pattern` is the trace path of the run; empty: traces go to a folder of our own and are removed after the report.
+  explicit RunSummary(std::string pattern) : pattern_(std::move(pattern)) {}
+  ~RunSummary();
+  RunSummary(const RunSummary&) = delete;
+  RunSummary& operator=(const RunSummary&) = delete;
+
+  // Before the program starts; sets SPILLWAY_TRACE_PATH if the run had none.
+  std::optional<std::string> prepare();
+  // After it ended, on stderr.
+  void report() const;
+
+ private:
+  [[nodiscard]] std::vector<std::string> traces() const;
+
+  std::string pattern_;
+  std::string own_folder_;
+  std::vector<std::string> before_;  // traces that were there already
+};
+
+}  // namespace spillway::tools

@@ -1,0 +1,30 @@
+// One kernel launch: its parameters copied, run by the kernel's host twin. World's lock held.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/host_twin.hpp"
+#include "tools/simulated_device/entry_points.hpp"
+
+namespace spillway::simulated {
+
+struct Function;
+
+struct Launch {
+  const void* handle = nullptr;  // CUfunction or CUkernel, as the program gave it
+  Function* function = nullptr;
+  kernels::LaunchGeometry geometry;
+  std::vector<std::byte> storage;       // the parameters, at the kernel's offsets
+  std::vector<void*> parameters;        // into storage; made by `point_parameters`
+  int device = 0;
+  void point_parameters();
+};
+
+// Checks the arguments and copies them. CUDA_ERROR_NOT_FOUND, with a line on stderr, when the kernel has no twin.
+CUresult make_launch(CUfunction handle, const kernels::LaunchGeometry& geometry, void** kernel_parameters, void** extra,
+                     int device, Launch& out);
+std::int64_t run_launch(Launch& launch, std::int64_t start);
+
+}  // namespace spillway::simulated

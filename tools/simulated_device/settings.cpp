@@ -1,0 +1,137 @@
+#include "tools/simulated_device/settings.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+namespace spillway::simulated {
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string problem(const char* name, const std::string& value, const char* remedy) {
+  return std::string(name) + "=\"" + value + "\": " + remedy;
+}
+
+// lib*_twins.so in the folder of this library: what the build puts there.
+std::vector<std::string> twins_beside_us() {
+  std::vector<std::string> found;
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&twins_beside_us), &info) == 0 || info.dli_fname == nullptr) return found;
+  std::error_code ignored;
+  const auto folder = std::filesystem::absolute(info.dli_fname, ignored).parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("lib") && name.ends_with("_twins.so")) found.push_back(entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void read_ranged(const char* name, std::uint64_t low, std::uint64_t high, const char* remedy, int& out,
+                 std::vector<std::string>& problems) {
+  const auto text = variable(name);
+  if (!text) return;
+  const auto number = parse_number(*text);
+  if (!number || *number < low || *number > high) {
+    problems.push_back(problem(name, *text, remedy));
+    return;
+  }
+  out = static_cast<int>(*number);
+}
+
+void read_memory(Settings& settings) {
+  const auto text = variable("SPILLWAY_SIMULATED_MEMORY");
+  if (!text) return;
+  const auto bytes = parse_size(*text);
+  constexpr std::uint64_t chunk = std::uint64_t{2} << 20;
+  if (!bytes || *bytes < 16 * chunk || *bytes > (std::uint64_t{64} << 30)) {
+    settings.problems.push_back(
+        problem("SPILLWAY_SIMULATED_MEMORY", *text, "give a size from 32MiB to 64GiB, for example 256MiB"));
+    return;
+  }
+  settings.memory_bytes = *bytes / chunk * chunk;
+}
+
+void read_kernels(Settings& settings) {
+  const auto text = variable("SPILLWAY_SIMULATED_KERNELS");
+  if (!text) {
+    settings.twin_libraries = twins_beside_us();
+    return;
+  }
+  std::istringstream list(*text);
+  for (std::string path; std::getline(list, path, ':');) {
+    if (path.empty()) continue;
+    if (access(path.c_str(), R_OK) != 0) {
+      settings.problems.push_back(
+          problem("SPILLWAY_SIMULATED_KERNELS", path, "no such readable twin library; give existing paths, separated by colons"));
+    }
+    settings.twin_libraries.push_back(path);
+  }
+}
+
+std::string with_process_id(std::string path) {
+  if (const auto place = path.find("%p"); place != std::string::npos) path.replace(place, 2, std::to_string(getpid()));
+  return path;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_size(const std::string& text) {
+  struct Unit { const char* name; unsigned shift; };
+  static constexpr std::array<Unit, 4> units{{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"B", 0}}};
+  for (const Unit& unit : units) {
+    if (!text.ends_with(unit.name)) continue;
+    const auto number = parse_number(std::string_view(text).substr(0, text.size() - std::string_view(unit.name).size()));
+    if (!number || *number > (~std::uint64_t{0} >> unit.shift)) return std::nullopt;
+    return *number << unit.shift;
+  }
+  return parse_number(text);
+}
+
+Settings read_settings() {
+  Settings settings;
+  read_memory(settings);
+  read_ranged("SPILLWAY_SIMULATED_DEVICES", 0, 8, "give a number of devices from 0 to 8", settings.devices,
+              settings.problems);
+  read_ranged("SPILLWAY_SIMULATED_DRIVER_VERSION", 11000, 13000,
+              "give a CUDA driver version from 11000 to 13000, for example 12000", settings.driver_version,
+              settings.problems);
+  int no_managed = 0;
+  read_ranged("SPILLWAY_SIMULATED_NO_MANAGED", 0, 1, "give 0 or 1", no_managed, settings.problems);
+  settings.managed = no_managed == 0;
+  read_kernels(settings);
+  settings.report_path = with_process_id(variable("SPILLWAY_SIMULATED_REPORT").value_or(""));
+  if (const auto text = variable("SPILLWAY_SIMULATED_FAULTS")) {
+    std::istringstream list(*text);
+    for (std::string item; std::getline(list, item, ',');) {
+      if (item.empty()) continue;
+      if (const auto injection = parse_injection(item)) {
+        settings.injections.push_back(*injection);
+      } else {
+        settings.problems.push_back(problem("SPILLWAY_SIMULATED_FAULTS", item,
+                                            "give SYMBOL:CALL:CODE or SYMBOL:CALL:delay=NUMBERms, CALL being a number "
+                                            "from 1 or *, SYMBOL an exported name such as cuMemAlloc_v2"));
+      }
+    }
+  }
+  return settings;
+}
+
+}  // namespace spillway::simulated

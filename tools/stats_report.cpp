@@ -1,0 +1,190 @@
+#include "tools/stats_report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "policy/demangle.hpp"
+#include "tools/text_table.hpp"
+
+namespace spillway::tools {
+
+using namespace policy;
+
+namespace {
+
+std::string seconds(Nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f s", static_cast<double>(time.count()) / 1e9);
+  return text;
+}
+
+std::string command_line(const TraceSummary& summary) {
+  std::string text;
+  for (const std::string& argument : summary.header.arguments) text += (text.empty() ? "" : " ") + harmless(argument);
+  return text.empty() ? harmless(summary.header.program) : text;
+}
+
+std::string line(const char* title, const std::string& text) {
+  char padded[32];
+  std::snprintf(padded, sizeof padded, "%-14s", title);
+  return padded + text + "\n";
+}
+
+
+std::string opening(const TraceSummary& summary) {
+  const trace::TraceHeader& header = summary.header;
+  std::string out = line("trace", harmless(summary.path) + ", " + summary.completeness);
+  out += line("program", command_line(summary));
+  std::string process = "pid " + std::to_string(header.pid) + " on " + harmless(header.host);
+  if (!header.rank.empty()) process += ", rank " + harmless(header.rank);
+  out += line("process", process + ", started " + harmless(header.start) + ", " + seconds(summary.duration) +
+                             (summary.end_reason.empty() ? "" : ", ended by " + harmless(summary.end_reason)));
+  out += line("spillway", harmless(header.build) + ", driver " + harmless(header.driver_version));
+  std::string settings;
+  for (const auto& [key, value] : header.settings) {
+    const SettingRow* row = find_setting(key);
+    if (row != nullptr && row->default_text == value) continue;
+    settings += (settings.empty() ? "" : ", ") + harmless(key) + " = " + harmless(value);
+  }
+  return out + line("settings", settings.empty() ? "all at their defaults" : settings);
+}
+
+std::string device_tables(const TraceSummary& summary) {
+  if (summary.devices.empty()) return line("devices", "none seen: the program made no CUDA context");
+  TextTable table({{"device", Align::left},
+                   {"budget"},
+                   {"resident peak"},
+                   {"plain"},
+                   {"managed"},
+                   {"on host"},
+                   {"moved in"},
+                   {"moved out"}});
+  bool all_recorded = true;
+  for (const DeviceSummary& device : summary.devices) {
+    const DeviceTotals& totals = device.totals;
+    all_recorded = all_recorded && device.totals_are_recorded;
+    table.add({std::to_string(device.seen.device.value) + " " + harmless(device.seen.name),
+               totals.budget == Bytes() ? "unknown" : format_bytes(totals.budget), format_bytes(totals.resident_peak),
+               format_bytes(totals.plain), format_bytes(totals.managed), format_bytes(totals.on_host),
+               format_bytes(totals.moved_in), format_bytes(totals.moved_out)});
+  }
+  return std::string("\nDevices, ") +
+         (all_recorded ? "as recorded at the end" : "added up from the events, since the end is missing") + "\n" +
+         table.str();
+}
+
+std::string allocation_table(const TraceSummary& summary) {
+  TextTable table({{"allocations", Align::left}, {"count"}, {"bytes"}});
+  const auto add = [&table](const std::string& name, const CountAndBytes& of) {
+    if (of.count > 0) table.add({name, grouped(of.count), format_bytes(of.bytes)});
+  };
+  for (std::size_t i = 0; i < summary.allocations_by_kind.size(); ++i) {
+    add(std::string("asked: ") + name_of(static_cast<AllocationKind>(i)), summary.allocations_by_kind[i]);
+  }
+  add("backed by device memory", summary.allocations_by_backing[0]);
+  add("backed by managed memory", summary.allocations_by_backing[1]);
+  add("refused", summary.refused);
+  if (summary.failed_allocations > 0) table.add({"failed in the driver", grouped(summary.failed_allocations), ""});
+  if (summary.frees > 0) table.add({"freed", grouped(summary.frees), ""});
+  add("live at the end", summary.live_at_end);
+  return table.empty() ? std::string() : "\n" + table.str();
+}
+
+std::string traffic_table(const TraceSummary& summary) {
+  static constexpr std::array kTo = {"", "moved to the device", "moved to the host", "duplicated"};
+  static constexpr std::array kCopies = {"program's copies, host to device", "program's copies, device to host",
+                                         "program's copies, device to device", "program's copies, unknown direction"};
+  static constexpr std::array kTraffic = {"pages in, as the driver counted", "pages out, as the driver counted",
+                                          "GPU page faults", "CPU page faults"};
+  TextTable table({{"traffic", Align::left}, {"count"}, {"bytes"}});
+  const auto add = [&table](const char* name, const CountAndBytes& of) {
+    if (of.count > 0) table.add({name, grouped(of.count), format_bytes(of.bytes)});
+  };
+  for (std::size_t i = 1; i < kTo.size(); ++i) add(kTo[i], summary.moves_done[i]);
+  for (std::size_t i = 0; i < kCopies.size(); ++i) add(kCopies[i], summary.copies[i]);
+  add("program's fills", summary.fills);
+  for (std::size_t i = 0; i < kTraffic.size(); ++i) add(kTraffic[i], summary.page_traffic[i]);
+  std::string out = table.empty() ? std::string() : "\n" + table.str();
+  if (summary.moves_failed + summary.moves_cancelled + summary.moves_open > 0) {
+    out += "  moves failed " + grouped(summary.moves_failed) + ", cancelled " + grouped(summary.moves_cancelled) +
+           ", open at the end " + grouped(summary.moves_open) + "\n";
+  }
+  return out;
+}
+
+std::string decision_table(const TraceSummary& summary) {
+  TextTable table({{"decision", Align::left}, {"reason", Align::left}, {"count"}, {"bytes"}});
+  for (const auto& [key, of] : summary.decisions) {
+    table.add({name_of_decision(key.first), name_of(key.second), grouped(of.count), format_bytes(of.bytes)});
+  }
+  return table.empty() ? "\nDecisions: none\n" : "\n" + table.str();
+}
+
+std::string launch_table(const TraceSummary& summary, std::size_t most_functions) {
+  std::string out =
+      "\n" + line("launches",
+                  grouped(summary.launches) + " of " + grouped(summary.shapes) + " shapes" +
+                      (summary.graph_launches > 0 ? ", graphs among them: " + grouped(summary.graph_launches) : ""));
+  const std::uint64_t dropped = summary.dropped_events + summary.dropped_frames;
+  out += line("dropped", dropped == 0 ? "nothing"
+                                      : grouped(summary.dropped_events) + " events, " +
+                                            grouped(summary.dropped_frames) + " frames: this trace is no exact replay");
+  if (summary.unknown_records > 0) {
+    out += line("unknown", grouped(summary.unknown_records) + " records of a newer spillway left out");
+  }
+  TextTable table({{"launches"}, {"function", Align::left}});
+  for (std::size_t i = 0; i < std::min(most_functions, summary.functions.size()); ++i) {
+    table.add({grouped(summary.functions[i].launches), harmless(demangled(summary.functions[i].name))});
+  }
+  if (table.empty()) return out;
+  out += "\n" + table.str();
+  if (summary.functions.size() > most_functions) {
+    out += "  and " + grouped(summary.functions.size() - most_functions) + " more functions (--top)\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string stats_page(const TraceSummary& summary, std::size_t most_functions) {
+  return opening(summary) + device_tables(summary) + allocation_table(summary) + traffic_table(summary) +
+         decision_table(summary) + launch_table(summary, most_functions);
+}
+
+std::string stats_list(const std::vector<TraceSummary>& summaries) {
+  TextTable table({{"rank"},
+                   {"pid"},
+                   {"time"},
+                   {"launches"},
+                   {"allocations"},
+                   {"resident peak"},
+                   {"moved in"},
+                   {"moved out"},
+                   {"decisions"},
+                   {"dropped"},
+                   {"trace", Align::left},
+                   {"", Align::left}});
+  std::uint64_t launches = 0, allocations = 0, decisions = 0, dropped = 0;
+  Bytes peak, in, out;
+  Nanoseconds longest;
+  for (const TraceSummary& one : summaries) {
+    const std::uint64_t lost = one.dropped_events + one.dropped_frames;
+    table.add({one.header.rank.empty() ? "-" : harmless(one.header.rank), std::to_string(one.header.pid),
+               seconds(one.duration), grouped(one.launches), grouped(one.allocations),
+               format_bytes(one.resident_peak()), format_bytes(one.moved_in()), format_bytes(one.moved_out()),
+               grouped(one.decision_count), grouped(lost), harmless(one.path), one.completeness});
+    launches += one.launches;
+    allocations += one.allocations;
+    decisions += one.decision_count;
+    dropped += lost;
+    peak += one.resident_peak();
+    in += one.moved_in();
+    out += one.moved_out();
+    longest = std::max(longest, one.duration);
+  }
+  table.add({"all", std::to_string(summaries.size()), seconds(longest), grouped(launches), grouped(allocations),
+             format_bytes(peak), format_bytes(in), format_bytes(out), grouped(decisions), grouped(dropped), "", ""});
+  return table.str();
+}
+
+}  // namespace spillway::tools

@@ -1,0 +1,35 @@
+// Columns for people: text to the left, numbers to the right, two blanks between.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace spillway::tools {
+
+enum class Align : std::uint8_t { left, right };
+
+class TextTable {
+ public:
+  struct Column {
+    std::string title;
+    Align align = Align::right;
+  };
+
+  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  [[nodiscard]] std::string str() const;  // each line ends with a line feed and has no trailing blanks
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// 1234567 as "1,234,567".
+std::string grouped(std::uint64_t number);
+
+// Control characters as \xNN, so that a name out of a trace cannot steer the terminal.
+std::string harmless(const std::string& text);
+
+}  // namespace spillway::tools

@@ -1,0 +1,153 @@
+#include "tools/trace_source.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+namespace spillway::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using policy::trace::ReadReport;
+using policy::trace::Record;
+using policy::trace::RecordKind;
+using policy::trace::TraceReader;
+
+constexpr std::uint64_t kLongFile = std::uint64_t{64} << 20;  // from here on a person wants to see progress
+
+class File {
+ public:
+  explicit File(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int error() const { return error_; }
+
+  std::size_t read(std::span<std::byte> place) {
+    while (true) {
+      const ssize_t got = ::read(descriptor_, place.data(), place.size());
+      if (got >= 0) return static_cast<std::size_t>(got);
+      if (errno == EINTR) continue;
+      error_ = errno;
+      return 0;
+    }
+  }
+
+ private:
+  int descriptor_;
+  int error_ = 0;
+};
+
+// One line on a terminal that comes and goes.
+class Progress {
+ public:
+  explicit Progress(std::uint64_t size) : size_(size), shown_(size >= kLongFile && ::isatty(STDERR_FILENO) == 1) {}
+  ~Progress() {
+    if (shown_ && percent_ > 0) std::fprintf(stderr, "\r\033[K");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void at(std::uint64_t bytes) {
+    if (!shown_) return;
+    const std::uint64_t percent = std::min<std::uint64_t>(100, bytes * 100 / size_);
+    if (percent == percent_) return;
+    percent_ = percent;
+    std::fprintf(stderr, "\rreading: %3llu%%", static_cast<unsigned long long>(percent));
+    std::fflush(stderr);
+  }
+
+ private:
+  std::uint64_t size_;
+  bool shown_;
+  std::uint64_t percent_ = 0;
+};
+
+bool looks_like_trace(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t at = name.rfind(".swt");
+  if (at == std::string::npos) return false;
+  const std::string rest = name.substr(at + 4);
+  return rest.empty() ||
+         (rest.size() > 1 && rest.front() == '.' && rest.find_first_not_of("0123456789", 1) == std::string::npos);
+}
+
+}  // namespace
+
+std::optional<std::string> read_trace(const std::string& path, const std::function<void(const Record&)>& record,
+                                      const std::function<void(const TraceReader&)>& finished) {
+  File file(path);
+  struct stat status {};
+  if (!file.is_open() || ::fstat(file.descriptor(), &status) != 0) {
+    return path + ": cannot be opened: " + std::strerror(errno) + "; check the path of the trace";
+  }
+  if (S_ISDIR(status.st_mode)) return path + ": is a folder; name a trace file in it";
+  Progress progress(static_cast<std::uint64_t>(status.st_size));
+  std::uint64_t bytes = 0;
+  TraceReader reader([&](std::span<std::byte> place) {
+    const std::size_t got = file.read(place);
+    progress.at(bytes += got);
+    return got;
+  });
+  if (const auto error = reader.open()) {
+    return path + ": byte " + std::to_string(error->offset) + ": " + error->problem;
+  }
+  for (Record next; reader.next(next);) record(next);
+  if (file.error() != 0) return path + ": cannot be read: " + std::strerror(file.error());
+  finished(reader);
+  return std::nullopt;
+}
+
+TraceList list_traces(const std::vector<std::string>& arguments) {
+  TraceList list;
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (!fs::is_directory(argument, error)) {
+      list.paths.push_back(argument);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (const auto& entry : fs::directory_iterator(argument, error)) {
+      std::error_code ignored;
+      if (entry.is_regular_file(ignored) && looks_like_trace(entry.path())) inside.push_back(entry.path().string());
+    }
+    if (error) {
+      list.problems.push_back(argument + ": cannot be listed: " + error.message());
+    } else if (inside.empty()) {
+      list.problems.push_back(argument +
+                              ": holds no trace (*.swt); name a trace file, or the folder that a run wrote into");
+    }
+    std::sort(inside.begin(), inside.end());
+    list.paths.insert(list.paths.end(), inside.begin(), inside.end());
+  }
+  return list;
+}
+
+std::string completeness(const TraceReader& reader) {
+  if (reader.whole()) return "whole";
+  const ReadReport& report = reader.report();
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  if (report.cut_at) add("cut at byte " + std::to_string(*report.cut_at));
+  if (report.damaged_frames > 0) {
+    add(std::to_string(report.damaged_frames) + " damaged piece" + (report.damaged_frames == 1 ? "" : "s") +
+        " left out, the first at byte " + std::to_string(report.first_damage.value_or(0)));
+  }
+  if (reader.malformed_records() > 0) add(std::to_string(reader.malformed_records()) + " malformed records left out");
+  if (!reader.end()) {
+    add(report.cut_at ? "the end of the run is missing"
+                      : "no end after byte " + std::to_string(report.bytes) + ": still running, or killed");
+  }
+  return text;
+}
+
+}  // namespace spillway::tools

@@ -1,0 +1,32 @@
+// Trace files from disk, in pieces: whatever the size of the file, one frame is in memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/trace/trace_reader.hpp"
+
+namespace spillway::tools {
+
+// Feeds every record of the file at `path` to `record`. Says nothing on stderr but a progress line for long files,
+// where stderr is a terminal. The reader is left at the end, for its header, report and end.
+// Returns what is wrong with a file that cannot be read at all: one sentence with path, offset and remedy.
+std::optional<std::string> read_trace(const std::string& path,
+                                      const std::function<void(const policy::trace::Record&)>& record,
+                                      const std::function<void(const policy::trace::TraceReader&)>& finished);
+
+// The traces meant by the arguments: a file is itself; a folder is the *.swt files in it (with numbered ones, *.swt.1),
+// sorted by name. A problem is one sentence.
+struct TraceList {
+  std::vector<std::string> paths;
+  std::vector<std::string> problems;
+};
+TraceList list_traces(const std::vector<std::string>& arguments);
+
+// "whole", or what is wrong with it, with the offset.
+std::string completeness(const policy::trace::TraceReader& reader);
+
+}  // namespace spillway::tools

@@ -1,0 +1,126 @@
+// What a trace holds, in figures: the one place that adds them up, for stats, replay, plan and view.
+//
+// Fed record by record, in bounded memory: live allocations, functions and shapes are kept, never events.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "policy/trace/trace_reader.hpp"
+
+namespace spillway::tools {
+
+struct CountAndBytes {
+  std::uint64_t count = 0;
+  policy::Bytes bytes;
+  void add(policy::Bytes more) {
+    ++count;
+    bytes += more;
+  }
+};
+
+struct DeviceSummary {
+  policy::DeviceSeen seen;
+  policy::DeviceTotals totals;       // at the end; from the trace's end if it is there, else added up here
+  bool totals_are_recorded = false;  // the former
+  CountAndBytes reserved;
+};
+
+struct FunctionSummary {
+  std::string name;
+  std::uint64_t launches = 0;
+};
+
+struct TraceSummary {
+  std::string path;
+  policy::trace::TraceHeader header;
+  std::string completeness;  // "whole", or what is wrong with it
+  bool whole = false;
+  std::string end_reason;
+  std::uint64_t file_bytes = 0;
+  std::uint64_t records = 0;
+  std::uint64_t unknown_records = 0;
+  policy::Nanoseconds duration;  // time of the last record
+
+  std::vector<DeviceSummary> devices;                   // by index
+  std::array<CountAndBytes, 7> allocations_by_kind;     // as requested; AllocationKind
+  std::array<CountAndBytes, 2> allocations_by_backing;  // as settled; Backing
+  std::uint64_t allocations = 0;
+  std::uint64_t failed_allocations = 0;  // by the driver
+  CountAndBytes refused;                 // by us
+  std::uint64_t frees = 0;
+  CountAndBytes live_at_end;
+
+  std::uint64_t launches = 0;  // of graphs: one each
+  std::uint64_t graph_launches = 0;
+  std::uint64_t shapes = 0;
+  std::vector<FunctionSummary> functions;  // most launches first
+  std::array<CountAndBytes, 4> copies;     // by the program; CopyKind
+  CountAndBytes fills;
+
+  std::array<CountAndBytes, 4> moves_done;  // by the placement moved to; bytes whose placement changed
+  std::uint64_t moves_failed = 0;
+  std::uint64_t moves_cancelled = 0;
+  std::uint64_t moves_open = 0;               // at the end
+  std::array<CountAndBytes, 4> page_traffic;  // telemetry; PageTraffic
+
+  std::map<std::pair<std::size_t, policy::Reason>, CountAndBytes> decisions;  // by kind (position) and reason
+  std::uint64_t decision_count = 0;
+  std::uint64_t dropped_events = 0;
+  std::uint64_t dropped_frames = 0;
+  std::uint64_t ignored_events = 0;
+
+  [[nodiscard]] policy::Bytes moved_in() const;
+  [[nodiscard]] policy::Bytes moved_out() const;
+  [[nodiscard]] policy::Bytes resident_peak() const;  // of all devices
+};
+
+class TraceSummarizer {
+ public:
+  void add(const policy::trace::Record& record);
+  // Once, at the end.
+  TraceSummary finish(const std::string& path, const policy::trace::TraceReader& reader);
+
+ private:
+  struct LiveAllocation {
+    policy::DeviceIndex device;
+    policy::Bytes bytes;
+    policy::Backing backing = policy::Backing::device;
+    bool settled = false;
+    std::vector<policy::Placement> chunks;  // managed only
+  };
+
+  struct EventAdder;
+  struct DecisionAdder;
+  DeviceSummary& device(policy::DeviceIndex index);
+  void settle(const policy::AllocationSettled& settled);
+  void release(policy::AllocationId allocation);
+  void finish_move(const policy::MoveFinished& finished);
+  void place(LiveAllocation& allocation, const policy::MoveRange& move);
+  void count_launch(policy::LaunchShapeId shape);
+  void add_end(const policy::trace::TraceReader& reader);
+
+  TraceSummary summary_;
+  std::unordered_map<policy::AllocationId, LiveAllocation> live_;
+  std::unordered_map<policy::DecisionId, policy::MoveRange> open_moves_;
+  std::vector<std::uint32_t> function_of_shape_;                  // by id
+  std::unordered_map<std::uint32_t, FunctionSummary> functions_;  // by id; 0: shape unknown
+};
+
+// Reads one file into a summary; the text is what is wrong with a file that cannot be read.
+struct SummaryReading {
+  TraceSummary summary;
+  std::optional<std::string> problem;
+};
+SummaryReading summarize(const std::string& path);
+
+const char* name_of(policy::Reason reason);
+const char* name_of(policy::AllocationKind kind);
+const char* name_of_decision(std::size_t position);  // in DecisionBody
+
+}  // namespace spillway::tools
