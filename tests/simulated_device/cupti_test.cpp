@@ -1,7 +1,10 @@
 // The stand-in CUPTI: one subscriber, records of page traffic and kernels by address and virtual time.
 #include "tests/simulated_device/driver_fixture.hpp"
 
-#include <cupti.h>
+// Not cupti.h itself: it has types of its own for what cuda.h declares here.
+#include <cupti_activity.h>
+#include <cupti_callbacks.h>
+#include <cupti_result.h>
 
 namespace spillway::simulated {
 namespace {
