@@ -93,7 +93,9 @@ SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const Acc
       first = std::min(first, at);
       last = std::max(last, at);
     }
-    if (inside > 0) return first >= 0.3 && outside <= 2 ? SpanClass::gradients : SpanClass::weights;
+    // A weight is used forward and backward; its gradient is made once, in the backward part.
+    const bool made_late = first >= 0.3 && (outside == 1 || (outside == 2 && first >= 0.5));
+    if (inside > 0) return made_late ? SpanClass::gradients : SpanClass::weights;
     if (last - first > 0.02 && known.function_count > 1) {
       return uses.size() > 32 ? SpanClass::workspace : SpanClass::activations;
     }

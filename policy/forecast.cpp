@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15ull | 1;
 constexpr unsigned kPlaceBits = 18;
-constexpr std::size_t kMostShapes = std::size_t{1} << 20;
+constexpr std::size_t kMostShapes = std::size_t{1} << 17;  // the newest; older ones lose their place
 // Launches in a row that must point to one other distance before it replaces the one followed.
 constexpr unsigned kVotes = 3;
 constexpr unsigned kVotesAgainstLock = 32;
@@ -118,8 +118,9 @@ void Forecast::vote(std::uint32_t shape) {
 }
 
 std::uint64_t Forecast::place_of_shape(std::uint32_t shape) const {
-  if (shape >= last_of_shape_.size() || last_of_shape_[shape] == 0) return 0;
-  const std::uint64_t place = widen(last_of_shape_[shape]);
+  const std::size_t slot = shape % kMostShapes;
+  if (slot >= last_of_shape_.size() || last_of_shape_[slot] == 0) return 0;
+  const std::uint64_t place = widen(last_of_shape_[slot]);
   return known(place) && place < count_ && entry(place).shape == shape ? place : 0;
 }
 
@@ -158,11 +159,11 @@ void Forecast::remember(std::uint32_t shape) {
     places_[which][hash & (places_[which].size() - 1)] = {static_cast<std::uint32_t>(hash >> 32),
                                                           static_cast<std::uint32_t>(count_)};
   }
-  if (shape >= kMostShapes) return;
-  if (shape >= last_of_shape_.size()) {
-    last_of_shape_.resize(std::min(kMostShapes, std::max<std::size_t>(shape + 1, last_of_shape_.size() * 2)));
+  const std::size_t slot = shape % kMostShapes;
+  if (slot >= last_of_shape_.size()) {
+    last_of_shape_.resize(std::min(kMostShapes, std::max<std::size_t>(slot + 1, last_of_shape_.size() * 2)));
   }
-  last_of_shape_[shape] = static_cast<std::uint32_t>(count_);
+  last_of_shape_[slot] = static_cast<std::uint32_t>(count_);
 }
 
 void Forecast::unlock() {
@@ -194,22 +195,10 @@ ForecastState Forecast::state() const {
 LaunchCount Forecast::distance() const { return LaunchCount(matched_ == 0 ? 0 : count_ - matched_); }
 
 LaunchShapeId Forecast::predicted(LaunchCount ahead) const {
-  if (ahead == LaunchCount()) return {};
-  if (matched_ != 0) {
-    // Past the present the forecast repeats itself at the same distance.
-    const std::uint64_t step = (ahead.count() - 1) % distance().count() + 1;
-    return known(matched_ + step) ? LaunchShapeId{entry(matched_ + step).shape} : LaunchShapeId{};
-  }
-  // Successors: what followed the latest launch of the same shape, and so on.
-  std::uint64_t place = count_;
-  LaunchShapeId shape = shape_at({count_});
-  for (std::uint64_t i = 0; i < ahead.count(); ++i) {
-    if (!shape || shape.value >= last_of_shape_.size()) return {};
-    if (i > 0) place = widen(last_of_shape_[shape.value]);
-    if (!known(place) || place >= count_) return {};
-    shape = {entry(++place).shape};
-  }
-  return shape;
+  if (ahead == LaunchCount() || matched_ == 0) return {};
+  // Past the present the forecast repeats itself at the same distance.
+  const std::uint64_t step = (ahead.count() - 1) % distance().count() + 1;
+  return known(matched_ + step) ? LaunchShapeId{entry(matched_ + step).shape} : LaunchShapeId{};
 }
 
 LaunchShapeId Forecast::shape_at(LaunchNumber launch) const {

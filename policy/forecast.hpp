@@ -8,8 +8,8 @@
 // has lasted for one whole distance, that distance is a candidate for the iteration: the owner compares the
 // spans that both periods touch and accepts or rejects it (the layers of a model look alike, but touch other weights).
 //
-// Memory, fixed: history 2^19 launches x 16 bytes, three n-gram tables of 2^18 x 8 bytes, shape places at most 2^20 x 4
-// bytes: 18 MiB at most, 14 MiB at the start. No allocation after construction but for shape places.
+// Memory, fixed: history 2^19 launches x 16 bytes, three n-gram tables of 2^18 x 8 bytes, shape places at most 2^17 x 4
+// bytes: 14.5 MiB. No allocation after construction but for shape places.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ LaunchKey launch_key(FunctionId function, std::uint64_t threads);
 using LaunchCount = Quantity<struct LaunchCountTag, std::uint64_t>;
 
 enum class ForecastState : std::uint8_t {
-  searching,  // nothing in the past looks like now: successors only
+  searching,  // nothing in the past looks like now
   following,  // the past agrees with now, for less than an iteration
   locked,     // an accepted iteration
 };
@@ -55,8 +55,8 @@ class Forecast {
   // 0 to 1: the share of recent launches that were forecast rightly, by function; halves within 32 launches.
   [[nodiscard]] double confidence() const { return confidence_; }
 
-  // The launch that should come `ahead` launches from now (1 is the next); none if unknown. O(1) when there is a matched
-  // place, else O(ahead) by successors.
+  // The launch that should come `ahead` launches from now (1 is the next); none if nothing in the past looks like now.
+  // Where there is no iteration this is what followed the longest context seen before: a Markov chain of high order.
   [[nodiscard]] LaunchShapeId predicted(LaunchCount ahead) const;
 
   // A launch of the past; none if it has left the history.

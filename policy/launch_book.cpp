@@ -10,12 +10,6 @@ constexpr std::size_t kMostGraphs = 4096;
 
 }  // namespace
 
-std::size_t LaunchBook::index(LaunchShapeId shape) const {
-  const bool graph = (shape.value & kGraphBit) != 0;
-  const std::size_t at = shape.value & ~kGraphBit;
-  return at < (graph ? graphs_ : sites_).size() ? at : 0;
-}
-
 LaunchShapeId LaunchBook::graph_shape(std::span<const NamedPointer> pointers) {
   std::uint64_t hash = pointers.size() + 1;
   for (const NamedPointer& pointer : pointers) {
@@ -29,7 +23,7 @@ LaunchShapeId LaunchBook::graph_shape(std::span<const NamedPointer> pointers) {
       return {kGraphBit};
     }
     entry->second = static_cast<std::uint32_t>(graphs_.size());
-    graphs_.emplace_back();
+    graphs_.emplace_back().shape = {kGraphBit | entry->second};
   }
   return {kGraphBit | entry->second};
 }
@@ -42,12 +36,13 @@ bool LaunchBook::stale(LaunchShapeId shape, std::uint64_t epoch) const {
 void LaunchBook::learn(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::uint64_t epoch,
                        std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now) {
   const bool graph = (shape.value & kGraphBit) != 0;
-  const std::size_t at = shape.value & ~kGraphBit;
+  const std::size_t at = graph ? shape.value & ~kGraphBit : shape.value % kMostShapes;
   std::vector<LaunchSite>& sites = graph ? graphs_ : sites_;
-  if (at >= limit_) return;
-  if (at >= sites.size()) sites.resize(std::max<std::size_t>(at + 1, std::min(limit_, sites.size() * 2)));
+  if (graph && at >= sites.size()) return;
+  if (at >= sites.size()) sites.resize(std::min(kMostShapes, std::max(at + 1, sites.size() * 2)));
   LaunchSite& known = sites[at];
-  const bool same = known.key && known.pointers == pointers;
+  const bool same = known.shape == shape && known.pointers == pointers;
+  known.shape = shape;
   known.function = function;
   known.threads = threads;
   known.key = launch_key(graph ? FunctionId{kGraphBit | static_cast<std::uint32_t>(at)} : function, threads);
@@ -61,7 +56,11 @@ void LaunchBook::learn(LaunchShapeId shape, FunctionId function, std::uint64_t t
 }
 
 const LaunchSite& LaunchBook::site(LaunchShapeId shape) const {
-  return ((shape.value & kGraphBit) != 0 ? graphs_ : sites_)[index(shape)];
+  static const LaunchSite nameless;
+  const bool graph = (shape.value & kGraphBit) != 0;
+  const std::vector<LaunchSite>& sites = graph ? graphs_ : sites_;
+  const std::size_t at = graph ? shape.value & ~kGraphBit : shape.value % kMostShapes;
+  return at < sites.size() && sites[at].shape == shape ? sites[at] : nameless;
 }
 
 void LaunchBook::uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const {

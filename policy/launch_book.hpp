@@ -1,7 +1,8 @@
 // Every launch the program has shown, once per shape: what it names, and as which key the forecast knows it.
 // Spans are cut here: when a shape is seen for the first time, or again after an allocation came or went.
 //
-// Memory: at most `limit` shapes (2^20), each 56 bytes and 24 per pointer; later shapes share one nameless entry.
+// Memory: the newest 2^17 shapes at most, each 64 bytes and 24 per pointer; an older one is forgotten when its slot is
+// needed. (The shim itself keeps fewer apart at a time, and gives a forgotten one a new id.)
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct NamedPointer {
 };
 
 struct LaunchSite {
+  LaunchShapeId shape;
   FunctionId function;
   std::uint64_t threads = 0;
   LaunchKey key;
@@ -39,7 +41,7 @@ struct SpanUse {
 
 class LaunchBook {
  public:
-  explicit LaunchBook(std::size_t limit = std::size_t{1} << 20) : limit_(limit) {}
+  static constexpr std::size_t kMostShapes = std::size_t{1} << 17;
 
   // Graph launches have no shape: they are known by what they touch. Their shapes get numbers from 2^31 up.
   LaunchShapeId graph_shape(std::span<const NamedPointer> pointers);
@@ -49,15 +51,13 @@ class LaunchBook {
   void learn(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::uint64_t epoch,
              std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now);
 
+  // A shape that is unknown or forgotten names nothing.
   [[nodiscard]] const LaunchSite& site(LaunchShapeId shape) const;
   // The spans this launch uses, cut and marked as used now; appended to `out`, each span once.
   void uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const;
 
  private:
-  [[nodiscard]] std::size_t index(LaunchShapeId shape) const;
-
-  std::size_t limit_;
-  std::vector<LaunchSite> sites_{1};  // by shape; 0 is nameless
+  std::vector<LaunchSite> sites_;  // by the low bits of the shape
   std::vector<LaunchSite> graphs_{1};
   std::unordered_map<std::uint64_t, std::uint32_t> graph_by_hash_;
   mutable std::vector<SpanId> scratch_;

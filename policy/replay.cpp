@@ -63,6 +63,7 @@ class Run {
   std::unordered_map<DecisionId, MoveRange> open_;
   std::unordered_map<AllocationId, Backing> backing_;
   std::set<AllocationId> refused_;
+  std::vector<AllocationId> requests_;  // in order
   ReplayFigures at_mark_;
   ReplayResult result_;
 };
@@ -100,6 +101,7 @@ void Run::take(const Event& event) {
     tell(event.body);
   } else {
     const auto* going = std::get_if<FreeRequested>(&event.body);
+    if (const auto* asked = std::get_if<AllocationRequested>(&event.body)) requests_.push_back(asked->allocation);
     if (going != nullptr && refused_.contains(going->allocation)) return;
     tell(event.body);
   }
@@ -287,6 +289,18 @@ ReplayResult Run::result() {
   m.model.remote_read -= b.model.remote_read;
   m.model.remote_write -= b.model.remote_write;
   m.model.faulted -= b.model.faulted;
+  for (std::uint32_t order = 1; order <= requests_.size(); ++order) {
+    const CardAllocation* allocation = card_.find(requests_[order - 1]);
+    if (allocation == nullptr || allocation->chunks.empty()) continue;
+    FinalPlacement placement{requests_[order - 1], order, allocation->bytes, {}, {}};
+    for (std::uint32_t i = 0; i < allocation->chunks.size(); ++i) {
+      const Bytes bytes = std::min(kChunk, allocation->bytes - kChunk * i);
+      const Placement at = allocation->chunks[i].at;
+      if (at == Placement::device || at == Placement::duplicated) placement.in_hbm += bytes;
+      if (at == Placement::host) placement.on_host += bytes;
+    }
+    result_.placements.push_back(placement);
+  }
   result_.totals = engine_.totals({0});
   result_.window = result_.totals.window;
   result_.resident_peak = card_.resident_peak();

@@ -37,6 +37,15 @@ struct ReplayFigures {
   std::uint64_t launches = 0;
 };
 
+// Where the pages of an allocation that lives at the end are.
+struct FinalPlacement {
+  AllocationId allocation;
+  std::uint32_t order = 0;  // of the request, from 1
+  Bytes bytes;
+  Bytes in_hbm;
+  Bytes on_host;
+};
+
 struct ReplayResult {
   ReplayFigures all;
   ReplayFigures measured;
@@ -48,6 +57,7 @@ struct ReplayResult {
   std::uint64_t moves = 0;
   std::vector<Decision> decisions;  // as asked for
   std::vector<std::string> notes;
+  std::vector<FinalPlacement> placements;  // managed allocations, by order
   std::string broken;         // the first promise found broken, if checked
 };
 

@@ -108,14 +108,19 @@ TEST(Planner, FitsTheWindowAndComesCloseToTheBestFilling) {
       best += pieces[i].crossings * bytes;
       left -= bytes;
     }
-    ASSERT_GE(kept, 0.97 * best) << "seed " << seed;
-    // Once carried out, there is nothing left to gain but the odd last piece: no thrash.
-    std::vector<Piece> after = pieces;
-    for (std::size_t i = 0; i < after.size(); ++i) after[i].in_hbm = inside[i];
+    ASSERT_GE(kept, 0.95 * best) << "seed " << seed;
+    // Carried out again and again, it comes to rest: no thrash.
+    std::vector<Piece> now = pieces;
     PlannerLimits then;
-    then.room = limits.room + sum(pieces, plan.out) - sum(pieces, plan.in);
-    const Exchange again = plan_exchange(after, then, costs);
-    ASSERT_LE(sum(after, again.in).count(), (32_MiB).count()) << "seed " << seed;
+    then.room = limits.room;
+    Exchange again = plan;
+    for (int round = 0; round < 6 && !again.empty(); ++round) {
+      for (const std::uint32_t i : again.out) now[i].in_hbm = false;
+      for (const std::uint32_t i : again.in) now[i].in_hbm = true;
+      then.room = then.room + sum(now, again.out) - sum(now, again.in);
+      again = plan_exchange(now, then, costs);
+    }
+    ASSERT_TRUE(again.empty()) << "seed " << seed;
   }
 }
 

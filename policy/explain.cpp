@@ -1,0 +1,128 @@
+#include "policy/explain.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "policy/size_text.hpp"
+#include "policy/span_class.hpp"
+
+namespace spillway::policy {
+namespace {
+
+std::string fixed(float value) {
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, 1);
+  return {buffer.data(), end.ptr};
+}
+
+std::string place_text(Placement placement) {
+  switch (placement) {
+    case Placement::unpopulated: return "nowhere yet";
+    case Placement::device: return "HBM";
+    case Placement::host: return "the host";
+    case Placement::duplicated: return "HBM, with a copy kept on the host";
+  }
+  return "an unknown place";
+}
+
+std::string advice_text(Advice advice) {
+  switch (advice) {
+    case Advice::accessed_by: return "is mapped for the device, so that it never faults";
+    case Advice::unset_accessed_by: return "is no longer mapped where it is on the host";
+    case Advice::prefer_host: return "shall be populated on the host";
+    case Advice::prefer_device: return "shall be populated in HBM";
+    case Advice::unset_preferred: return "has no preferred place any more";
+    case Advice::read_mostly: return "may be copied, being read only";
+    case Advice::unset_read_mostly: return "is no longer copied";
+  }
+  return "is advised";
+}
+
+std::string range_text(AllocationId allocation, Bytes offset, Bytes bytes) {
+  return format_bytes(bytes) + " at offset " + format_bytes(offset) + " of allocation " +
+         std::to_string(allocation.value);
+}
+
+std::string urgency_text(const MoveRange& move) {
+  std::string text;
+  switch (move.urgency) {
+    case Urgency::background: text = "in the background"; break;
+    case Urgency::deadline: text = "ahead of launch " + std::to_string(move.before.value); break;
+    case Urgency::blocking: text = "at once"; break;
+  }
+  if (move.after) text += ", after launch " + std::to_string(move.after.value);
+  return text;
+}
+
+struct InWords {
+  std::string operator()(const BackAllocation& back) const {
+    const std::string name = "allocation " + std::to_string(back.allocation.value);
+    if (back.backing == Backing::device) return name + " is plain device memory";
+    if (back.first == Placement::unpopulated) return name + " is managed memory, populated by its first use";
+    return name + " is managed memory, populated in " + place_text(back.first) + " first";
+  }
+  std::string operator()(const RefuseAllocation& refuse) const {
+    return "allocation " + std::to_string(refuse.allocation.value) + " is refused, " + format_bytes(refuse.missing) +
+           " too large";
+  }
+  std::string operator()(const MoveRange& move) const {
+    return range_text(move.allocation, move.offset, move.bytes) + " goes to " + place_text(move.to) + ", " +
+           urgency_text(move);
+  }
+  std::string operator()(const AdviseRange& advise) const {
+    return range_text(advise.allocation, advise.offset, advise.bytes) + " " + advice_text(advise.advice);
+  }
+  std::string operator()(const CancelMoves& cancel) const {
+    return "queued moves of allocation " + std::to_string(cancel.allocation.value) + " are dropped: it is being freed";
+  }
+  std::string operator()(const Note& note) const { return note.text; }
+};
+
+}  // namespace
+
+std::string reason_text(Reason reason) {
+  switch (reason) {
+    case Reason::mode: return "because the mode always does this";
+    case Reason::rule: return "because a rule says so";
+    case Reason::small: return "because it is too small to be worth spilling";
+    case Reason::not_spillable: return "because this kind of memory cannot be spilled here";
+    case Reason::fits: return "because nothing says yet that this run will spill";
+    case Reason::expected_spill: return "because this run is expected to spill";
+    case Reason::window_room: return "because the window has room for it";
+    case Reason::window_full: return "because the window has no room left";
+    case Reason::host_budget: return "because the host memory that may be used is used up";
+    case Reason::device_budget: return "because the device budget is used up";
+    case Reason::least_recent: return "because it was launched on least recently";
+    case Reason::next_use: return "because its next use is furthest away";
+    case Reason::upcoming_use: return "because it is needed soon";
+    case Reason::worth: return "because of what it is worth in HBM, compared with the rest";
+    case Reason::read_only: return "because nothing writes it";
+    case Reason::sparse: return "because little of it is touched at a time";
+    case Reason::watchdog: return "because an earlier change made its phase slower";
+    case Reason::learned_class: return "because of what it was found to hold";
+    case Reason::over_working_set: return "because one launch touches more than the window holds";
+  }
+  return "for a reason that this version does not know";
+}
+
+std::string explain(const Cause& cause) {
+  std::string text = reason_text(cause.reason);
+  std::string details;
+  const auto add = [&details](const std::string& detail) { details += (details.empty() ? "" : ", ") + detail; };
+  if (cause.rule != 0) add("rule " + std::to_string(cause.rule));
+  if (cause.span_class != 0 && cause.span_class < kSpanClassNames.size()) {
+    add(std::string(kSpanClassNames[cause.span_class]));
+  }
+  const bool by_worth = cause.reason == Reason::worth || cause.reason == Reason::learned_class;
+  if (by_worth) add(fixed(cause.worth) + " us saved per iteration and MiB");
+  if (cause.launch) add("decided at launch " + std::to_string(cause.launch.value));
+  return details.empty() ? text : text + " (" + details + ")";
+}
+
+std::string explain(const Decision& decision) {
+  const std::string what = std::visit(InWords{}, decision.body);
+  if (std::holds_alternative<Note>(decision.body) || std::holds_alternative<CancelMoves>(decision.body)) return what;
+  return what + ", " + explain(decision.cause);
+}
+
+}  // namespace spillway::policy

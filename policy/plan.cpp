@@ -1,0 +1,115 @@
+#include "policy/plan.hpp"
+
+#include <array>
+#include <charconv>
+
+#include "policy/policy_file_writer.hpp"
+#include "policy/size_text.hpp"
+#include "policy/span_class.hpp"
+
+namespace spillway::policy {
+namespace {
+
+// Allocations smaller than this are not worth a rule of their own.
+constexpr Bytes kWorthARule = 32_MiB;
+constexpr std::size_t kMostPlacementRules = 128;
+// A class gets a rule if this share of what was moved of it went to the host.
+constexpr double kMostly = 0.75;
+
+std::string milliseconds(double seconds) {
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), seconds * 1e3, std::chars_format::fixed, 1);
+  return std::string(buffer.data(), end.ptr) + " ms";
+}
+
+struct Tide {
+  Bytes out, in;
+};
+
+std::array<Tide, kSpanClassNames.size()> tides(const ReplayResult& result) {
+  std::array<Tide, kSpanClassNames.size()> all{};
+  for (const Decision& decision : result.decisions) {
+    const auto* move = std::get_if<MoveRange>(&decision.body);
+    if (move == nullptr || decision.cause.span_class >= all.size()) continue;
+    const bool planned = decision.cause.reason == Reason::worth || decision.cause.reason == Reason::learned_class;
+    if (!planned) continue;
+    (move->to == Placement::host ? all[decision.cause.span_class].out : all[decision.cause.span_class].in) += move->bytes;
+  }
+  return all;
+}
+
+void add_rule(Plan& plan, Rule rule, std::string comment) {
+  rule.number = static_cast<std::uint16_t>(plan.file.rules.size() + 1);
+  plan.file.rules.push_back(std::move(rule));
+  plan.rule_comments.push_back(std::move(comment));
+}
+
+void add_class_rules(Plan& plan, const ReplayResult& result) {
+  const auto all = tides(result);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const double out = static_cast<double>(all[i].out.count()), in = static_cast<double>(all[i].in.count());
+    if (all[i].out < kWorthARule || out < kMostly * (out + in)) continue;
+    Rule rule;
+    rule.name = std::string(kSpanClassNames[i]) + " on the host";
+    rule.match.classes = {static_cast<SpanClass>(i)};
+    rule.action.place = RulePlace::host;
+    add_rule(plan, rule, format_bytes(all[i].out) + " of it were sent to the host: it is used least for its size.");
+  }
+}
+
+// Neighbours in order of allocation that ended in the same place share a rule.
+void add_allocation_rules(Plan& plan, const ReplayResult& result) {
+  enum class Where : std::uint8_t { mixed, host, device };
+  const auto where = [](const FinalPlacement& placement) {
+    if (placement.bytes < kWorthARule) return Where::mixed;
+    if (placement.on_host == placement.bytes) return Where::host;
+    return placement.in_hbm == placement.bytes ? Where::device : Where::mixed;
+  };
+  std::size_t made = 0;
+  for (std::size_t i = 0; i < result.placements.size() && made < kMostPlacementRules;) {
+    const Where here = where(result.placements[i]);
+    std::size_t end = i + 1;
+    Bytes bytes = result.placements[i].bytes, least = bytes;
+    while (end < result.placements.size() && where(result.placements[end]) == here) {
+      bytes += result.placements[end].bytes;
+      least = std::min(least, result.placements[end].bytes);
+      ++end;
+    }
+    if (here != Where::mixed) {
+      Rule rule;
+      const auto first = result.placements[i].order, last = result.placements[end - 1].order;
+      rule.name = "allocations " + std::to_string(first) + " to " + std::to_string(last);
+      rule.match.order_first = {first};
+      rule.match.order_last = {last};
+      rule.match.size_least = least;
+      rule.action.place = here == Where::host ? RulePlace::host : RulePlace::device;
+      add_rule(plan, rule, format_bytes(bytes) + (here == Where::host ? " that earned no place in HBM." : " that stayed in HBM."));
+      ++made;
+    }
+    i = end;
+  }
+}
+
+}  // namespace
+
+Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64_t iterations_measured) {
+  Plan plan;
+  plan.file.settings = settings;
+  plan.file.settings.mode = ModeName::adaptive;
+  plan.file.settings.trace_path.clear();
+  plan.title = "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
+  if (iterations_measured > 0) {
+    const auto count = static_cast<double>(iterations_measured);
+    plan.title += "\nExpected: " + milliseconds(result.measured.seconds / count) + " an iteration, " +
+                  format_bytes(Bytes(static_cast<std::uint64_t>(result.measured.model.crossed() / count))) +
+                  " over the link; no placement can do better than " + milliseconds(result.bounds.seconds / count) +
+                  " or " + format_bytes(Bytes(static_cast<std::uint64_t>(result.bounds.traffic / count))) + ".";
+  }
+  add_class_rules(plan, result);
+  add_allocation_rules(plan, result);
+  return plan;
+}
+
+std::string write_plan(const Plan& plan) { return write_policy_file(plan.file, {plan.title, plan.rule_comments}); }
+
+}  // namespace spillway::policy

@@ -1,0 +1,26 @@
+// From a replay to a policy file for the next run: what turned out to be cold starts on the host, what turned out to be hot
+// starts in HBM. Nothing in it is needed for a right result; a person may edit all of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/policy_file.hpp"
+#include "policy/replay.hpp"
+#include "policy/settings.hpp"
+
+namespace spillway::policy {
+
+struct Plan {
+  PolicyFile file;
+  std::string title;                       // comment above the file
+  std::vector<std::string> rule_comments;  // by rule
+};
+
+// `settings`: those of the replay (its budget goes into the file). The replay must have kept its decisions.
+Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64_t iterations_measured);
+
+// The file as text.
+std::string write_plan(const Plan& plan);
+
+}  // namespace spillway::policy

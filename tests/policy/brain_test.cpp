@@ -1,0 +1,230 @@
+// The whole brain on programs whose truth is known: what is found, what is decided, and what it is worth.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "policy/explain.hpp"
+#include "policy/plan.hpp"
+#include "policy/replay.hpp"
+#include "tests/policy/workloads.hpp"
+
+namespace spillway::policy {
+namespace {
+
+using testing::Adam;
+using testing::DecodeOptions;
+using testing::GptOptions;
+using testing::GptTraining;
+using testing::Role;
+using testing::Tensor;
+using testing::Workload;
+
+constexpr std::size_t kMeasured = 3;  // iterations at the end
+
+Settings settings(const Workload& work, ModeName mode, double share) {
+  Settings s;
+  s.mode = mode;
+  s.device_budget = SizeOrShare{Bytes(static_cast<std::uint64_t>(static_cast<double>(work.peak.count()) * share))};
+  return s;
+}
+
+ReplayResult run(const Workload& work, ModeName mode, double share, ReplayOptions options = {}) {
+  options.measure_after = work.iteration_ends[work.iteration_ends.size() - 1 - kMeasured];
+  if (mode != ModeName::adaptive) options.bounds = ReplayOptions::WithBounds::no;
+  return replay(work.events, settings(work, mode, share), work.costs, {}, options);
+}
+
+Workload training(Adam adam, int micro_steps = 1, int evaluate_every = 0) {
+  GptOptions options;
+  options.adam = adam;
+  options.micro_steps = micro_steps;
+  options.evaluate_every = evaluate_every;
+  return GptTraining(options).run();
+}
+
+// How far from the bounds each kind of program may be, by what was seen when this was written, rounded up. The goal is 1.15
+// for both. Where training is above it: the bound overlaps the optimizer's traffic with other launches' compute, and counts
+// sending back as cheap as reading; both are what the card cannot do (see docs).
+struct Limit {
+  double share;
+  double traffic;
+  double seconds;
+};
+
+struct Case {
+  const char* name;
+  std::function<Workload()> make;
+  std::vector<Limit> limits;
+};
+
+class Acceptance : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Acceptance, AdaptiveIsNearTheBoundsAndNeverWorseThanTheBaselines) {
+  const Workload work = GetParam().make();
+  for (const Limit& limit : GetParam().limits) {
+    const ReplayResult adaptive = run(work, ModeName::adaptive, limit.share);
+    EXPECT_EQ(adaptive.refused, 0u);
+    EXPECT_LE(adaptive.resident_peak, adaptive.window);
+    EXPECT_LE(adaptive.measured.model.crossed(), limit.traffic * adaptive.bounds.traffic) << "share " << limit.share;
+    EXPECT_LE(adaptive.measured.seconds, limit.seconds * adaptive.bounds.seconds) << "share " << limit.share;
+    EXPECT_EQ(adaptive.measured.model.faulted, 0) << "adaptive never faults";
+    for (const ModeName mode : {ModeName::demand, ModeName::alloc_prefetch, ModeName::arrival}) {
+      // 5% is the watchdog's tolerance: less is noise.
+      EXPECT_LE(adaptive.measured.seconds, 1.05 * run(work, mode, limit.share).measured.seconds)
+          << "mode " << static_cast<int>(mode) << " share " << limit.share;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Programs, Acceptance,
+    ::testing::Values(
+        Case{"fused", [] { return training(Adam::fused); }, {{0.8, 1.15, 1.8}, {0.65, 1.15, 1.55}, {0.5, 1.3, 1.7}, {0.35, 1.3, 1.6}}},
+        Case{"foreach", [] { return training(Adam::foreach); }, {{0.8, 1.6, 2.5}, {0.65, 1.6, 2.25}, {0.5, 1.55, 2.0}, {0.35, 1.5, 1.9}}},
+        Case{"accumulation", [] { return training(Adam::fused, 4); }, {{0.8, 1.15, 1.45}, {0.65, 1.25, 2.0}, {0.5, 1.25, 2.1}, {0.35, 1.4, 2.0}}},
+        Case{"evaluation", [] { return training(Adam::fused, 1, 7); }, {{0.8, 1.25, 2.0}, {0.65, 1.3, 1.8}}},
+        Case{"decode", [] { return testing::llama_decode({}); }, {{0.8, 1.15, 1.15}, {0.65, 1.15, 1.15}, {0.5, 1.15, 1.15}, {0.35, 1.15, 1.15}}},
+        Case{"decode_one_pool", [] { DecodeOptions o; o.one_pool = true; return testing::llama_decode(o); }, {{0.8, 1.25, 1.3}, {0.65, 1.15, 1.15}, {0.5, 1.15, 1.15}, {0.35, 1.15, 1.15}}},
+        Case{"mlp", [] { return testing::mlp_adam(); }, {{0.8, 1.15, 1.55}, {0.65, 1.15, 1.3}, {0.5, 1.15, 1.2}, {0.35, 1.15, 1.2}}},
+        Case{"embedding", [] { return testing::sparse_embedding(); }, {{0.8, 1.15, 1.2}, {0.5, 1.15, 1.45}}}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(Brain, KeepsItsPromisesOnEveryEvent) {
+  GptOptions options;
+  options.layers = 3;
+  options.iterations = 12;
+  options.evaluate_every = 4;
+  ReplayOptions check;
+  check.check = ReplayOptions::Check::yes;
+  const Workload work = GptTraining(options).run();
+  for (const double share : {0.8, 0.5, 0.35}) EXPECT_EQ(run(work, ModeName::adaptive, share, check).broken, "");
+}
+
+// Which bytes of the tensors with this role are on the host at the end.
+double share_on_host(const Workload& work, const ReplayResult& result, Role role) {
+  std::map<AllocationId, Address> addresses;
+  for (const Event& event : work.events) {
+    if (const auto* settled = std::get_if<AllocationSettled>(&event.body)) addresses[settled->allocation] = settled->address;
+  }
+  std::set<std::uint64_t> on_host;  // chunk addresses
+  for (const Decision& decision : result.decisions) {
+    const auto* move = std::get_if<MoveRange>(&decision.body);
+    if (move == nullptr) continue;
+    const Address base = addresses.at(move->allocation) + move->offset;
+    for (Bytes at; at < move->bytes; at += kChunk) {
+      const std::uint64_t chunk = (base + at).value;
+      if (move->to == Placement::host) on_host.insert(chunk);
+      else on_host.erase(chunk);
+    }
+  }
+  double total = 0, there = 0;
+  for (const Tensor& tensor : work.tensors) {
+    if (tensor.role != role) continue;
+    for (std::uint64_t at = tensor.address.value; at < tensor.address.value + tensor.bytes.count(); at += 64 << 10) {
+      total += 1;
+      if (on_host.contains(at - at % kChunk.count())) there += 1;
+    }
+  }
+  return total == 0 ? 0 : there / total;
+}
+
+TEST(Brain, ClassesHoldAboutTheBytesTheyShould) {
+  const Workload work = training(Adam::fused);
+  const ReplayResult result = run(work, ModeName::adaptive, 0.8);
+  Bytes weights, states;
+  for (const Tensor& tensor : work.tensors) (tensor.role == Role::state ? states : weights) += tensor.role == Role::gradient ? Bytes() : tensor.bytes;
+  const auto noted = std::find_if(result.notes.rbegin(), result.notes.rend(), [](const std::string& n) { return n.starts_with("classes:"); });
+  ASSERT_NE(noted, result.notes.rend());
+  const auto mebibytes = [&](const std::string& name) {
+    const std::size_t at = noted->find(" " + name + " ");
+    return at == std::string::npos ? 0.0 : std::stod(noted->substr(at + name.size() + 2));
+  };
+  const auto truth = [](Bytes bytes) { return static_cast<double>(bytes.count()) / (1 << 20); };
+  EXPECT_NEAR(mebibytes("weights"), truth(weights), 0.15 * truth(weights)) << *noted;
+  EXPECT_NEAR(mebibytes("gradients"), truth(weights), 0.15 * truth(weights)) << *noted;
+  EXPECT_NEAR(mebibytes("optimizer"), truth(states), 0.15 * truth(states)) << *noted;
+}
+
+class OptimizerStates : public ::testing::TestWithParam<Adam> {};
+
+TEST_P(OptimizerStates, AreFoundWithoutARuleAndOnlyTheyGoToTheHost) {
+  const Workload work = training(GetParam());
+  ReplayOptions options;
+  options.keep = ReplayOptions::Keep::decisions;
+  // A budget that holds all but about two thirds of the states.
+  const ReplayResult result = run(work, ModeName::adaptive, 0.82, options);
+  EXPECT_GT(share_on_host(work, result, Role::state), 0.5);
+  EXPECT_LT(share_on_host(work, result, Role::weight), 0.1) << "the embedding, looked up sparsely, may go";
+  Bytes states_out, others_out;
+  for (const Decision& decision : result.decisions) {
+    const auto* move = std::get_if<MoveRange>(&decision.body);
+    if (move == nullptr || move->to != Placement::host || decision.cause.reason == Reason::window_full) continue;
+    if (decision.cause.worth == 0) continue;  // not used in an iteration at all: goes before anything else
+    const bool state = decision.cause.span_class == static_cast<std::uint16_t>(SpanClass::optimizer);
+    (state ? states_out : others_out) += move->bytes;
+  }
+  EXPECT_GT(states_out, 64_MiB);
+  EXPECT_LT(others_out.count(), states_out.count() / 5);
+  const bool noted = std::any_of(result.notes.begin(), result.notes.end(), [](const std::string& note) {
+    return note.find("classes:") == 0 && note.find("optimizer") != std::string::npos;
+  });
+  EXPECT_TRUE(noted);
+}
+INSTANTIATE_TEST_SUITE_P(BothKinds, OptimizerStates, ::testing::Values(Adam::fused, Adam::foreach));
+
+TEST(Brain, EveryPlannedMoveSaysWhy) {
+  ReplayOptions options;
+  options.keep = ReplayOptions::Keep::decisions;
+  const ReplayResult result = run(testing::mlp_adam(), ModeName::adaptive, 0.5, options);
+  int planned = 0;
+  for (const Decision& decision : result.decisions) {
+    if (!std::holds_alternative<MoveRange>(decision.body)) continue;
+    EXPECT_NE(decision.cause.reason, Reason::mode);
+    if (decision.cause.reason != Reason::worth) continue;
+    ++planned;
+    EXPECT_NE(explain(decision).find("us saved per iteration and MiB"), std::string::npos);
+    EXPECT_TRUE(decision.cause.launch);
+  }
+  EXPECT_GT(planned, 5);
+}
+
+TEST(Brain, TheSameEventsGiveTheSameDecisions) {
+  ReplayOptions options;
+  options.keep = ReplayOptions::Keep::decisions;
+  const Workload work = testing::mlp_adam();
+  EXPECT_EQ(run(work, ModeName::adaptive, 0.5, options).decisions, run(work, ModeName::adaptive, 0.5, options).decisions);
+}
+
+TEST(Brain, AProgramThatFitsIsLeftAlone) {
+  Workload work = testing::mlp_adam(4, 32_MiB, 10);
+  Settings roomy = settings(work, ModeName::adaptive, 2.0);
+  const ReplayResult result = replay(work.events, roomy, work.costs, {}, {});
+  EXPECT_EQ(result.all.model.crossed(), 0);
+  for (const FinalPlacement& placement : result.placements) EXPECT_EQ(placement.on_host, Bytes());
+}
+
+TEST(Brain, OnceSettledNothingMoves) {
+  for (const double share : {0.8, 0.5}) {
+    const ReplayResult result = run(testing::mlp_adam(24, 32_MiB, 120), ModeName::adaptive, share);
+    EXPECT_EQ(result.measured.model.moved_in + result.measured.model.moved_out, 0) << share;
+  }
+}
+
+TEST(Plan, IsAPolicyFileThatReadsBackAndNamesTheColdClass) {
+  const Workload work = testing::mlp_adam();
+  ReplayOptions options;
+  options.keep = ReplayOptions::Keep::decisions;
+  const ReplayResult result = run(work, ModeName::adaptive, 0.6, options);
+  const Plan plan = make_plan(result, settings(work, ModeName::adaptive, 0.6), kMeasured);
+  const std::string text = write_plan(plan);
+  const PolicyFileReading read = read_policy_file(text, "plan.toml");
+  ASSERT_TRUE(read.ok()) << text;
+  EXPECT_EQ(read.file, plan.file);
+  EXPECT_NE(text.find("optimizer"), std::string::npos) << text;
+  EXPECT_NE(text.find("Expected:"), std::string::npos);
+  EXPECT_FALSE(plan.file.rules.empty());
+}
+
+}  // namespace
+}  // namespace spillway::policy
