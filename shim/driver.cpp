@@ -137,7 +137,7 @@ bool find_driver(Search search) {
   if (library == nullptr && search == Search::load && real_dlsym() != nullptr)
     library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
   const bool found = library != nullptr && fill_and_publish(library);
-  if (!found && search == Search::load) dlerror();  // our failure is not the program's last error
+  dlerror();  // what we did not find is not the program's last error
   thread.resolving = false;
   return found;
 }

@@ -62,6 +62,7 @@ struct TraceWriter::State {
   bool closing = false;
   bool with_end = false;
   bool finished = false;
+  bool joined = false;
   std::string end_json;
   std::string path;
 
@@ -222,7 +223,10 @@ void TraceWriter::close(std::string_view end_json) {
   state->end_json = end_json;
   state->wake.notify_one();
   if (state->is_writer_thread()) return;
-  state->idle.wait_for(lock, kLongestWait, [state] { return state->finished; });
+  if (!state->idle.wait_for(lock, kLongestWait, [state] { return state->finished; })) return;
+  state->joined = true;
+  lock.unlock();
+  pthread_join(state->thread, nullptr);
 }
 
 TraceWriter::~TraceWriter() {
@@ -233,7 +237,7 @@ TraceWriter::~TraceWriter() {
     return;
   }
   std::unique_lock lock(state->mutex);
-  if (!state->started) return;
+  if (!state->started || state->joined) return;
   state->closing = true;
   state->wake.notify_one();
   if (!state->idle.wait_for(lock, kLongestWait, [state] { return state->finished; })) {

@@ -1,4 +1,4 @@
-// The exported symbols, one for each row of the hook list, and the way into dlsym. Each hook jumps through its slot in
+// The exported symbols, one for each row of the hook list. Each jumps through its slot in
 // spillway_hook_slots (entry.cpp), a table that the linker fills, so that a call before any constructor works too.
 // A hook leaves stack and registers as they were: the handler sees the program's own return address.
 //
@@ -37,56 +37,5 @@
 spillway_trampolines:
   .set slot_offset, 0
 #include "shim/hook_list.def"
-
-// dlsym answers only what our filter answers; everything else goes on to the real dlsym by a jump, so that the real one
-// sees the program's return address: RTLD_NEXT and RTLD_DEFAULT mean what they mean for the program.
-  .hidden spillway_look_up
-  .balign 16
-  .globl dlsym
-  .type dlsym, %function
-dlsym:
-  .cfi_startproc
-  LANDING
-#if defined(__x86_64__)
-  pushq %rdi
-  .cfi_adjust_cfa_offset 8
-  pushq %rsi
-  .cfi_adjust_cfa_offset 8
-  subq $8, %rsp
-  .cfi_adjust_cfa_offset 8
-  call spillway_look_up
-  addq $8, %rsp
-  .cfi_adjust_cfa_offset -8
-  popq %rsi
-  .cfi_adjust_cfa_offset -8
-  popq %rdi
-  .cfi_adjust_cfa_offset -8
-  testq %rdx, %rdx
-  jz 1f
-  jmpq *%rdx
-1:
-  ret
-#else
-  stp x29, x30, [sp, #-32]!
-  .cfi_adjust_cfa_offset 32
-  .cfi_offset x29, -32
-  .cfi_offset x30, -24
-  stp x0, x1, [sp, #16]
-  bl spillway_look_up
-  mov x16, x1
-  mov x17, x0
-  ldp x0, x1, [sp, #16]
-  ldp x29, x30, [sp], #32
-  .cfi_adjust_cfa_offset -32
-  .cfi_restore x29
-  .cfi_restore x30
-  cbz x16, 1f
-  br x16
-1:
-  mov x0, x17
-  ret
-#endif
-  .cfi_endproc
-  .size dlsym, . - dlsym
 
   .section .note.GNU-stack, "", %progbits

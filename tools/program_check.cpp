@@ -115,8 +115,8 @@ ProgramCheck check_program(const std::string& name, const std::string& search_pa
     script = *path;
     // `#!/usr/bin/env python3`: python3 is what counts.
     const bool is_env = file.script_interpreter.ends_with("/env");
-    const bool plain_name =
-        !file.script_argument.empty() && file.script_argument.find_first_of("-= \t") == std::string::npos;
+    const bool plain_name = !file.script_argument.empty() && file.script_argument.front() != '-' &&
+                            file.script_argument.find_first_of("= \t") == std::string::npos;
     next = is_env && plain_name && is_file(file.script_interpreter) ? file.script_argument : file.script_interpreter;
   }
   check.problem = "cannot run " + name + ": its interpreters are scripts of scripts; name a program";

@@ -20,7 +20,7 @@ void check_round_trip(const Record& record) {
   const bool is_event = record.kind == RecordKind::event;
   const std::size_t size =
       is_event ? encode_record(place.data(), 0, record.event.body) : encode_record(place.data(), 0, record.decision);
-  RecordCursor cursor(std::span(place).first(size), record.time);
+  RecordCursor cursor({place.data(), size}, record.time);
   Record again;
   check(cursor.next(again) && again.kind == record.kind && again.time == record.time);
   if (again.cut || record.cut) return;

@@ -1,5 +1,5 @@
-// A program, a driver and an engine in one, for tests: calls become events, decisions are carried out at once or when the
-// test says, and a plain second set of books (the "card") says what HBM would really hold.
+// A program, a driver and an engine in one, for tests: calls become events, decisions are carried out at once or when
+// the test says, and a plain second set of books (the "card") says what HBM would really hold.
 #pragma once
 
 #include <algorithm>
@@ -72,7 +72,9 @@ class ScriptedProgram {
     open_.pop_front();
     finish(decision, outcome);
   }
-  void finish_all() { while (!open_.empty()) finish_one(); }
+  void finish_all() {
+    while (!open_.empty()) finish_one();
+  }
 
   template <class Body>
   void send(Body body) {

@@ -2,6 +2,7 @@
 // Paths of the library and the probes come from the build (see CMakeLists.txt).
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -23,8 +24,9 @@ struct Ran {
 
 // Runs a shell command; standard error is marked and mixed in after standard output.
 Ran run(const std::string& command) {
-  const std::string wrapped = "{ " + command + " ; } 2>" + testing::TempDir() + "preload_err; code=$?; echo ---; cat " +
-                              testing::TempDir() + "preload_err; exit $code";
+  const std::string errors = testing::TempDir() + "preload_" + std::to_string(getpid());  // tests run side by side
+  const std::string wrapped =
+      "{ " + command + " ; } 2>" + errors + "; code=$?; echo ---; cat " + errors + "; rm " + errors + "; exit $code";
   Ran ran;
   std::FILE* pipe = popen(wrapped.c_str(), "r");
   if (pipe == nullptr) return ran;

@@ -14,14 +14,17 @@ Function next(const char* name) {
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
+void* (*malloc_below)(std::size_t) = nullptr;
+void (*free_below)(void*) = nullptr;
+
 EXPORTED void* malloc(std::size_t bytes) {
-  static void* (*below)(std::size_t) = nullptr;
-  if (below == nullptr) below = next<void* (*)(std::size_t)>("malloc");
-  return below(bytes);
+  if (malloc_below == nullptr) {
+    malloc_below = next<void* (*)(std::size_t)>("malloc");
+    free_below = next<void (*)(void*)>("free");
+  }
+  return malloc_below(bytes);
 }
 
 EXPORTED void free(void* memory) {
-  static void (*below)(void*) = nullptr;
-  if (below == nullptr) below = next<void (*)(void*)>("free");
-  below(memory);
+  if (memory != nullptr && free_below != nullptr) free_below(memory);
 }

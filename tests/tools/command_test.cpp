@@ -1,0 +1,135 @@
+// What all commands share: help with an example, versions, completions, the man page; and doctor on this machine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/process.hpp"
+#include "tools/command.hpp"
+#include "tools/completion.hpp"
+#include "tools/machine.hpp"
+#include "tools/preload.hpp"
+#include "tools/text_table.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using ::testing::HasSubstr;
+using tests::run_process;
+namespace fs = std::filesystem;
+
+TEST(Command, EachHasHelpWithItsExample) {
+  for (const CommandRow& row : command_table()) {
+    const auto result = run_process({SPILLWAY_COMMAND, row.name, "--help"});
+    EXPECT_EQ(result.exit_code, 0) << row.name;
+    EXPECT_THAT(result.out, HasSubstr(row.sentence));
+    EXPECT_THAT(result.out, HasSubstr(std::string("Example:\n  ") + row.example));
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST(Command, UsageMistakesExitWithTwoAndOneLine) {
+  const std::vector<std::vector<std::string>> mistakes = {
+      {}, {"rnu"}, {"--frob"}, {"doctor", "extra"}, {"completion", "tcsh"}};
+  for (std::vector<std::string> arguments : mistakes) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    const auto result = run_process(arguments);
+    EXPECT_EQ(result.exit_code, 2) << arguments.back();
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+  EXPECT_THAT(run_process({SPILLWAY_COMMAND, "stast"}).err, HasSubstr("did you mean stats?"));
+}
+
+TEST(Command, VersionIsPrinted) {
+  EXPECT_EQ(run_process({SPILLWAY_COMMAND, "--version"}).out, "spillway " SPILLWAY_VERSION "\n");
+}
+
+TEST(Completion, BashCompletesCommandsFlagsAndChoices) {
+  const std::string script = bash_completion(command_shapes());
+  const auto complete = [&script](const std::string& words, const std::string& cword) {
+    return run_process(
+               {"bash", "-c",
+                script + "\nCOMP_WORDS=(" + words + "); COMP_CWORD=" + cword + "; _spillway; echo ${COMPREPLY[*]}"})
+        .out;
+  };
+  EXPECT_EQ(complete("spillway do", "1"), "doctor\n");
+  EXPECT_EQ(complete("spillway run --dev", "2"), "--device-budget\n");
+  EXPECT_EQ(complete("spillway run --mode a", "3"), "alloc_prefetch arrival adaptive\n");
+  EXPECT_EQ(complete("spillway completion z", "2"), "zsh\n");
+}
+
+TEST(Completion, EveryShellAndTheManPageNameEveryCommandAndFlag) {
+  const auto commands = command_shapes();
+  for (const CommandShape& command : commands) {
+    for (const std::string& text :
+         {bash_completion(commands), zsh_completion(commands), fish_completion(commands), man_page(commands)}) {
+      EXPECT_THAT(text, HasSubstr(command.name));
+    }
+    for (const FlagShape& flag : command.flags) {
+      EXPECT_THAT(zsh_completion(commands), HasSubstr("'" + flag.name + "["));
+      EXPECT_THAT(fish_completion(commands), HasSubstr("-l " + flag.name.substr(2)));
+    }
+  }
+}
+
+TEST(Doctor, AgreesWithItsExitCodeAndJson) {
+  const auto result = run_process({SPILLWAY_COMMAND, "doctor", "--json"});
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(result.exit_code, json["servable"] == true ? 0 : 1);
+  bool any_problem = false;
+  for (const auto& finding : json["findings"]) {
+    any_problem = any_problem || finding["verdict"] == "problem";
+    EXPECT_EQ(finding["verdict"] == "ok", finding["remedy"] == "") << finding;
+  }
+  EXPECT_EQ(json["servable"], !any_problem);
+  const auto text = run_process({SPILLWAY_COMMAND, "doctor"});
+  EXPECT_THAT(text.out, HasSubstr("driver"));
+  EXPECT_THAT(text.out, HasSubstr("host memory"));
+}
+
+TEST(Doctor, ReadsTheTightestLimitOfBothCgroupVersions) {
+  std::string pattern = (fs::temp_directory_path() / "doctor-test-XXXXXX").string();
+  const fs::path root = ::mkdtemp(pattern.data());
+  const auto put = [&root](const std::string& path, const std::string& text) {
+    fs::create_directories((root / path).parent_path());
+    std::ofstream(root / path) << text << "\n";
+  };
+  EXPECT_EQ(cgroup_memory_limit({root.string()}), 0U);
+  put("proc/self/cgroup", "0::/a/b");
+  put("sys/fs/cgroup/a/b/memory.max", "max");
+  EXPECT_EQ(cgroup_memory_limit({root.string()}), 0U);
+  put("sys/fs/cgroup/a/memory.max", "4096");
+  put("sys/fs/cgroup/a/b/memory.max", "8192");
+  EXPECT_EQ(cgroup_memory_limit({root.string()}), 4096U) << "an ancestor may be tighter";
+  put("proc/self/cgroup", "5:memory:/x\n0::/a/b");
+  put("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1024");
+  EXPECT_EQ(cgroup_memory_limit({root.string()}), 1024U);
+  put("proc/meminfo", "MemTotal: 9 kB\nMemAvailable:      7 kB");
+  EXPECT_EQ(available_host_memory({root.string()}), 7U * 1024);
+  fs::remove_all(root);
+}
+
+TEST(TextTable, AlignsAndGroups) {
+  TextTable table({{"name", Align::left}, {"n"}});
+  table.add({"a", "1"});
+  table.add({"longer", "1,000"});
+  EXPECT_EQ(table.str(), "  name        n\n  a           1\n  longer  1,000\n");
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(harmless("a\x1b[31m"), "a\\x1b[31m");
+}
+
+TEST(Preload, ListsGrowOnceAndInOrder) {
+  EXPECT_EQ(appended("", "/l.so"), "/l.so");
+  EXPECT_EQ(appended("/a.so /l.so", "/l.so"), "/a.so /l.so");
+  EXPECT_EQ(appended("/a.so", "/l.so"), "/a.so:/l.so");
+  EXPECT_EQ(prepended("/x:/y", "/l"), "/l:/x:/y");
+  EXPECT_EQ(prepended("/x:/l", "/l"), "/x:/l");
+}
+
+}  // namespace
+}  // namespace spillway::tools

@@ -1,0 +1,180 @@
+// `spillway stats` as a person runs it: real processes on small traces with known figures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/process.hpp"
+#include "tests/support/sample_trace.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using tests::run_process;
+namespace fs = std::filesystem;
+
+class StatsTest : public ::testing::Test {
+ protected:
+  StatsTest() {
+    std::string pattern = (fs::temp_directory_path() / "stats-test-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~StatsTest() override { fs::remove_all(folder_); }
+
+  std::string put(const std::string& name, const std::vector<std::byte>& bytes) {
+    std::ofstream file(folder_ / name, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    return name;
+  }
+  tests::ProcessResult stats(std::vector<std::string> arguments, tests::ProcessOptions options = {}) {
+    arguments.insert(arguments.begin(), {SPILLWAY_COMMAND, "stats"});
+    options.folder = folder_.string();
+    return run_process(arguments, options);
+  }
+
+  fs::path folder_;
+};
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Refresh with SPILLWAY_REFRESH_GOLDEN=1; the change is reviewed as a diff.
+TEST_F(StatsTest, PageIsTheGoldenOne) {
+  put("run.swt", tests::sample_trace());
+  const auto result = stats({"run.swt"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  const fs::path golden = fs::path(GOLDEN_FOLDER) / "stats.txt";
+  if (std::getenv("SPILLWAY_REFRESH_GOLDEN") != nullptr) std::ofstream(golden) << result.out;
+  EXPECT_EQ(result.out, text_of(golden));
+}
+
+TEST_F(StatsTest, JsonHasTheFigures) {
+  put("run.swt", tests::sample_trace({"5", true, 1024, 1}));
+  const auto result = stats({"run.swt", "--json"});
+  ASSERT_EQ(result.exit_code, 0);
+  const auto json = nlohmann::json::parse(result.out);
+  constexpr std::uint64_t kMiB = 1U << 20U;
+  EXPECT_EQ(json["whole"], true);
+  EXPECT_EQ(json["rank"], "5");
+  EXPECT_EQ(json["launches"], 30);
+  EXPECT_EQ(json["allocations"]["settled"], 3);
+  EXPECT_EQ(json["allocations"]["managed"]["bytes"], 8 * kMiB);
+  EXPECT_EQ(json["allocations"]["refused"]["count"], 1);
+  EXPECT_EQ(json["allocations"]["refused"]["bytes"], 1024 * kMiB);
+  EXPECT_EQ(json["allocations"]["live_at_end"]["count"], 2);
+  EXPECT_EQ(json["devices"][0]["budget"], 4096 * kMiB);
+  EXPECT_EQ(json["devices"][0]["resident_peak"], 6 * kMiB);
+  EXPECT_EQ(json["traffic"]["moved_to_device"]["count"], 2);
+  EXPECT_EQ(json["traffic"]["moves_cancelled"], 1);
+  EXPECT_EQ(json["functions"][0]["name"], "gemm");
+  EXPECT_EQ(json["functions"][0]["launches"], 20);
+  EXPECT_EQ(json["functions"][1]["demangled"], "adam(float*, float*, int)");
+  EXPECT_EQ(json["dropped_events"], 1);
+  EXPECT_EQ(json["settings"]["policy.mode"], "arrival");
+}
+
+// Without the end the figures are added up from the moves themselves: chunk by chunk, each once.
+TEST_F(StatsTest, TraceWithoutAnEndIsAddedUpAndSaysSo) {
+  put("run.swt", tests::sample_trace({"", false, 1024, 1}));
+  const auto result = stats({"run.swt", "--json"});
+  ASSERT_EQ(result.exit_code, 0);
+  const auto json = nlohmann::json::parse(result.out);
+  constexpr std::uint64_t kMiB = 1U << 20U;
+  EXPECT_EQ(json["whole"], false);
+  EXPECT_EQ(json["devices"][0]["totals_are_recorded"], false);
+  EXPECT_EQ(json["devices"][0]["budget"], 4096 * kMiB) << "from the settings";
+  EXPECT_EQ(json["devices"][0]["resident_peak"], 5 * kMiB);
+  EXPECT_EQ(json["devices"][0]["resident"], 3 * kMiB);
+  EXPECT_EQ(json["devices"][0]["on_host"], 5 * kMiB);
+  EXPECT_EQ(json["devices"][0]["moved_out"], 4 * kMiB);
+  EXPECT_EQ(json["devices"][0]["moved_in"], 2 * kMiB);
+  EXPECT_EQ(json["devices"][0]["plain"], 0);
+  EXPECT_THAT(stats({"run.swt"}).out, HasSubstr("still running, or killed"));
+}
+
+TEST_F(StatsTest, CutAndFlippedTracesNameTheOffset) {
+  std::vector<std::byte> bytes = tests::sample_trace();
+  std::vector<std::byte> cut(bytes.begin(), bytes.end() - 30);
+  put("cut.swt", cut);
+  auto result = stats({"cut.swt"});
+  EXPECT_EQ(result.exit_code, 0) << "what can be shown is shown";
+  EXPECT_THAT(result.out, HasSubstr("cut at byte " + std::to_string(cut.size())));
+  bytes[bytes.size() / 2] ^= std::byte{1};
+  put("flipped.swt", bytes);
+  result = stats({"flipped.swt"});
+  EXPECT_THAT(result.out, HasSubstr("1 damaged piece left out, the first at byte "));
+}
+
+TEST_F(StatsTest, BadInputIsOneLineWithPlaceAndRemedy) {
+  const auto complaint = [this](const std::string& name) {
+    const auto result = stats({name});
+    EXPECT_EQ(result.exit_code, 1) << name;
+    EXPECT_EQ(result.out, "") << name;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  };
+  put("empty.swt", {});
+  EXPECT_THAT(complaint("empty.swt"), HasSubstr("empty.swt: byte 0: the file is empty"));
+  std::ofstream(folder_ / "foreign.swt") << "PK\x03\x04 something else entirely";
+  EXPECT_THAT(complaint("foreign.swt"), HasSubstr("not a Spillway trace"));
+  std::vector<std::byte> newer = tests::sample_trace();
+  newer[8] = std::byte{2};
+  put("newer.swt", newer);
+  EXPECT_THAT(complaint("newer.swt"), HasSubstr("byte 8: the trace has format version 2"));
+  EXPECT_THAT(complaint("missing.swt"), HasSubstr("No such file"));
+  fs::create_directory(folder_ / "nothing");
+  EXPECT_THAT(complaint("nothing"), HasSubstr("holds no trace"));
+}
+
+TEST_F(StatsTest, FolderOfRanksIsALineEachAndTotals) {
+  fs::create_directory(folder_ / "ranks");
+  put("ranks/b.swt", tests::sample_trace({"1", true, 1024, 1}));
+  put("ranks/a.swt", tests::sample_trace({"0", true, 1024, 1}));
+  put("ranks/a.swt.1", tests::sample_trace({"2", true, 1024, 1}));
+  std::ofstream(folder_ / "ranks" / "notes.txt") << "no trace";
+  const auto result = stats({"ranks"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("90"));
+  const auto json = nlohmann::json::parse(stats({"ranks", "--json"}).out);
+  EXPECT_EQ(json["totals"]["launches"], 90);
+  EXPECT_EQ(json["traces"].size(), 3U);
+  // One that cannot be read does not hide the others.
+  std::ofstream(folder_ / "ranks" / "c.swt") << "foreign";
+  const auto mixed = stats({"ranks"});
+  EXPECT_EQ(mixed.exit_code, 1);
+  EXPECT_THAT(mixed.out, HasSubstr("ranks/a.swt.1"));
+  EXPECT_THAT(mixed.err, HasSubstr("c.swt"));
+}
+
+TEST_F(StatsTest, IsQuietOnAClosedPipe) {
+  put("run.swt", tests::sample_trace());
+  tests::ProcessOptions options;
+  options.close_stdout_reader = true;
+  EXPECT_EQ(stats({"run.swt"}, options).err, "");
+}
+
+TEST_F(StatsTest, FullDiskIsSaid) {
+  put("run.swt", tests::sample_trace());
+  const auto result = run_process(
+      {"sh", "-c", std::string(SPILLWAY_COMMAND) + " stats " + (folder_ / "run.swt").string() + " > /dev/full"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("No space left"));
+}
+
+TEST_F(StatsTest, UsageMistakesExitWithTwo) {
+  EXPECT_EQ(stats({}).exit_code, 2);
+  EXPECT_EQ(stats({"--frobnicate", "x.swt"}).exit_code, 2);
+  EXPECT_EQ(stats({"--top", "many", "x.swt"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace spillway::tools
