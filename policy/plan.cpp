@@ -50,9 +50,9 @@ void add_class_rules(Plan& plan, const ReplayResult& result) {
     const double out = static_cast<double>(all[i].out.count()), in = static_cast<double>(all[i].in.count());
     if (all[i].out < kWorthARule || out < kMostly * (out + in)) continue;
     Rule rule;
-    rule.name = std::string(kSpanClassNames[i]) + " on the host";
+    rule.name = std::string(kSpanClassNames[i]) + " first";
     rule.match.classes = {static_cast<SpanClass>(i)};
-    rule.action.place = RulePlace::host;
+    rule.action.evict = EvictClass::first;
     add_rule(plan, rule, format_bytes(all[i].out) + " of it were sent to the host: it is used least for its size.");
   }
 }
@@ -105,8 +105,9 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64
                   " over the link; no placement can do better than " + milliseconds(result.bounds.seconds / count) +
                   " or " + format_bytes(Bytes(static_cast<std::uint64_t>(result.bounds.traffic / count))) + ".";
   }
-  add_class_rules(plan, result);
+  // What is known of single allocations comes first: the first rule that matches wins.
   add_allocation_rules(plan, result);
+  add_class_rules(plan, result);
   return plan;
 }
 

@@ -14,6 +14,7 @@
 #include "policy/cost_table.hpp"
 #include "policy/decision.hpp"
 #include "policy/residency.hpp"
+#include "policy/rule.hpp"
 #include "policy/units.hpp"
 
 namespace spillway::policy {
@@ -29,6 +30,9 @@ struct Piece {
   SpanClass span_class = SpanClass::unknown;
   bool in_hbm = false;
   bool host_pages = false;    // sending it out allocates no host pages
+  enum class Pinned : std::uint8_t { no, in_hbm, on_host } pinned = Pinned::no;  // by a rule
+  EvictClass evict = EvictClass::normal;  // by a rule: goes before, or after, what is worth the same and more
+  std::uint16_t rule = 0;
 };
 
 struct PlannerLimits {

@@ -19,11 +19,11 @@ constexpr double kLongestPause = 50e-6;
 
 class Run {
  public:
-  Run(const Settings& settings, const ShapeCosts& shapes, const CostTable& costs, const ReplayOptions& options)
+  Run(const PolicyFile& policy, const ShapeCosts& shapes, const CostTable& costs, const ReplayOptions& options)
       : options_(options),
         shapes_(shapes),
         costs_(costs),
-        engine_(settings),
+        engine_(policy.settings, policy.rules),
         model_(costs, {[this](LaunchNumber launch) { return load(launch); },
                        [this](DecisionId id, Seconds at) { finished(id, at); }}) {}
 
@@ -313,9 +313,9 @@ ReplayResult Run::result() {
 
 }  // namespace
 
-ReplayResult replay(std::span<const Event> events, const Settings& settings, const ShapeCosts& shapes,
+ReplayResult replay(std::span<const Event> events, const PolicyFile& policy, const ShapeCosts& shapes,
                     const CostTable& costs, const ReplayOptions& options) {
-  Run run(settings, shapes, costs, options);
+  Run run(policy, shapes, costs, options);
   for (const Event& event : events) run.take(event);
   return run.result();
 }

@@ -14,6 +14,7 @@
 #include "policy/decision.hpp"
 #include "policy/device_model.hpp"
 #include "policy/engine.hpp"
+#include "policy/policy_file.hpp"
 #include "policy/event.hpp"
 #include "policy/settings.hpp"
 #include "policy/shape_costs.hpp"
@@ -62,7 +63,7 @@ struct ReplayResult {
   std::string broken;         // the first promise found broken, if checked
 };
 
-ReplayResult replay(std::span<const Event> events, const Settings& settings, const ShapeCosts& shapes,
+ReplayResult replay(std::span<const Event> events, const PolicyFile& policy, const ShapeCosts& shapes,
                     const CostTable& costs, const ReplayOptions& options);
 
 }  // namespace spillway::policy

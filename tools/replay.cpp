@@ -70,12 +70,12 @@ std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<
   const ShapeCosts shapes = infer_shape_costs(trace.events, costs);
   std::vector<NamedReplay> all;
   for (const NamedPolicy& policy : policies) {
-    NamedReplay replayed{policy.name, policy.file.settings, {}};
-    if (request.budget) replayed.settings.device_budget = request.budget;
+    NamedReplay replayed{policy.name, policy.file, {}};
+    if (request.budget) replayed.policy.settings.device_budget = request.budget;
     ReplayOptions options;
     options.measure_after = {request.from_launch.value_or(trace.launches / 2)};
     options.keep = request.keep;
-    replayed.result = replay(trace.events, replayed.settings, shapes, costs, options);
+    replayed.result = replay(trace.events, replayed.policy, shapes, costs, options);
     all.push_back(std::move(replayed));
   }
   return all;

@@ -28,7 +28,7 @@ struct ReplayRequest {
 
 struct NamedReplay {
   std::string name;
-  policy::Settings settings;
+  policy::PolicyFile policy;
   policy::ReplayResult result;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "policy/pieces.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -18,6 +17,18 @@ constexpr std::uint64_t kEagerIterations = 3;
 constexpr std::uint32_t kAgeAfter = 4;        // epochs a cut stays without being used
 constexpr std::uint32_t kMostOpenOut = 4;     // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
+Pin pin_of(const Rule* rule) {
+  if (rule == nullptr) return {};
+  Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
+  switch (rule->action.place.value_or(RulePlace::automatic)) {
+    case RulePlace::device: pin.pinned = Piece::Pinned::in_hbm; break;
+    case RulePlace::host:
+    case RulePlace::stream: pin.pinned = Piece::Pinned::on_host; break;
+    case RulePlace::automatic: break;
+  }
+  return pin;
+}
+
 constexpr std::uint32_t kHoldAfterMistake = 32;
 constexpr std::uint64_t kQueueDepth = 1024;   // launches a program can be ahead of its device
 
@@ -151,8 +162,27 @@ void Adaptive::plan(LaunchNumber launch) {
   out_.clear();
   in_.clear();
   left_out_ = 0;
+  match_rules();
   for (const DeviceIndex device : devices_) plan_device(device, launch);
   pump();
+}
+
+// First match wins, over all uses of a span: the rule with the lowest number.
+void Adaptive::match_rules() {
+  pins_.clear();
+  if (books_.rules.empty()) return;
+  pins_.resize(spans_.id_bound());
+  for (const SpanId span : profile_.spans()) {
+    const Allocation* allocation = books_.allocations.find(spans_.span(span).allocation);
+    if (allocation == nullptr) continue;
+    const TouchFacts facts{allocation->rules, classes_.of(span), {}};
+    const Rule* first = nullptr;
+    for (const ProfiledUse& use : profile_.uses(span)) {
+      const Rule* rule = books_.rules.match_argument(book_.site(use.shape).function, use.argument, facts);
+      if (rule != nullptr && (first == nullptr || rule->number < first->number)) first = rule;
+    }
+    pins_[span.value] = pin_of(first);
+  }
 }
 
 std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
@@ -164,8 +194,10 @@ std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
   }
   std::sort(ids.begin(), ids.end());  // the map's order is not the same everywhere
   std::vector<Piece> pieces;
-  const Learned learned{profile_, history_, classes_, spans_};
-  for (const AllocationId id : ids) left_out_ += cut_pieces(id, learned, books_.residency, pieces);
+  const Learned learned{profile_, history_, classes_, spans_, pins_};
+  for (const AllocationId id : ids) {
+    left_out_ += cut_pieces(id, pin_of(books_.allocations.find(id)->rule), learned, books_.residency, pieces);
+  }
   return pieces;
 }
 
@@ -183,6 +215,7 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
     cause.span_class = static_cast<std::uint16_t>(piece.span_class);
     cause.worth = shown_worth(piece, costs_);
     cause.launch = launch;
+    if (piece.pinned != Piece::Pinned::no) cause.reason = Reason::rule, cause.rule = piece.rule;
     return PlannedMove{piece.range, to, cause};
   };
   last_change_.clear();

@@ -19,6 +19,7 @@
 #include "policy/iteration_profile.hpp"
 #include "policy/launch_book.hpp"
 #include "policy/modes/arrival.hpp"
+#include "policy/pieces.hpp"
 #include "policy/planner.hpp"
 #include "policy/span_map.hpp"
 #include "policy/watchdog.hpp"
@@ -56,6 +57,7 @@ class Adaptive : public Arrival {
   void profile_latest(LaunchCount length);
   void plan(LaunchNumber launch);
   void plan_device(DeviceIndex device, LaunchNumber launch);
+  void match_rules();
   void take_back();
   // Opens planned moves as far as the room and the number of open ones allow.
   void pump();
@@ -73,6 +75,7 @@ class Adaptive : public Arrival {
   Classes classes_;
   CostTable costs_;
   Watchdog watchdog_;
+  std::vector<Pin> pins_;                // by span id, of the policy file's rules
 
   std::vector<DeviceIndex> devices_;
   std::vector<NamedPointer> pointers_;   // scratch of used()

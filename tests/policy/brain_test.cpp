@@ -32,7 +32,7 @@ Settings settings(const Workload& work, ModeName mode, double share) {
 ReplayResult run(const Workload& work, ModeName mode, double share, ReplayOptions options = {}) {
   options.measure_after = work.iteration_ends[work.iteration_ends.size() - 1 - kMeasured];
   if (mode != ModeName::adaptive) options.bounds = ReplayOptions::WithBounds::no;
-  return replay(work.events, settings(work, mode, share), work.costs, {}, options);
+  return replay(work.events, {settings(work, mode, share), {}}, work.costs, {}, options);
 }
 
 Workload training(Adam adam, int micro_steps = 1, int evaluate_every = 0) {
@@ -199,7 +199,7 @@ TEST(Brain, TheSameEventsGiveTheSameDecisions) {
 TEST(Brain, AProgramThatFitsIsLeftAlone) {
   Workload work = testing::mlp_adam(4, 32_MiB, 10);
   Settings roomy = settings(work, ModeName::adaptive, 2.0);
-  const ReplayResult result = replay(work.events, roomy, work.costs, {}, {});
+  const ReplayResult result = replay(work.events, {roomy, {}}, work.costs, {}, {});
   EXPECT_EQ(result.all.model.crossed(), 0);
   for (const FinalPlacement& placement : result.placements) EXPECT_EQ(placement.on_host, Bytes());
 }
@@ -209,6 +209,59 @@ TEST(Brain, OnceSettledNothingMoves) {
     const ReplayResult result = run(testing::mlp_adam(24, 32_MiB, 120), ModeName::adaptive, share);
     EXPECT_EQ(result.measured.model.moved_in + result.measured.model.moved_out, 0) << share;
   }
+}
+
+Rule rule(std::uint16_t number, RulePlace place) {
+  Rule made;
+  made.number = number;
+  made.name = "test";
+  made.action.place = place;
+  return made;
+}
+
+TEST(Rules, PinByKernelAndArgumentWhateverTheWorth) {
+  const Workload work = testing::mlp_adam();
+  Rule cold = rule(1, RulePlace::host), hot = rule(2, RulePlace::device);
+  cold.match.kernel = "*mlp_forward*";
+  cold.match.arguments = {1};  // the weights, which are worth most
+  hot.match.kernel = "*update_rule*";
+  hot.match.arguments = {2, 3};  // the states, which are worth least
+  ReplayOptions options;
+  options.keep = ReplayOptions::Keep::decisions;
+  const ReplayResult result = replay(work.events, {settings(work, ModeName::adaptive, 0.62), {cold, hot}}, work.costs, {}, options);
+  EXPECT_GT(share_on_host(work, result, Role::weight), 0.9);
+  EXPECT_LT(share_on_host(work, result, Role::state), 0.1);
+  int by_rule = 0;
+  for (const Decision& decision : result.decisions) by_rule += decision.cause.reason == Reason::rule && decision.cause.rule != 0 ? 1 : 0;
+  EXPECT_GT(by_rule, 10);
+  EXPECT_EQ(result.broken, "");
+}
+
+TEST(Rules, AtAllocationSendToTheHostAndKeepPlain) {
+  const Workload work = testing::mlp_adam(6, 32_MiB, 2);
+  Rule host = rule(1, RulePlace::host), plain = rule(2, RulePlace::automatic);
+  host.match.order_first = {1}, host.match.order_last = {4};
+  plain.match.order_first = {6}, plain.match.order_last = {6};
+  plain.action.backing = Backing::device;
+  const ReplayResult result = replay(work.events, {settings(work, ModeName::adaptive, 0.9), {host, plain}}, work.costs, {}, {});
+  for (const FinalPlacement& placement : result.placements) {
+    EXPECT_NE(placement.order, 6u) << "plain memory is not managed";
+    if (placement.order <= 4) {
+      EXPECT_EQ(placement.on_host, placement.bytes);
+    }
+  }
+  EXPECT_EQ(result.refused, 0u);
+}
+
+TEST(Plan, GivesTheNextRunAHeadStart) {
+  const Workload work = testing::mlp_adam();
+  ReplayOptions options;
+  options.keep = ReplayOptions::Keep::decisions;
+  const ReplayResult first = run(work, ModeName::adaptive, 0.6, options);
+  const Plan plan = make_plan(first, settings(work, ModeName::adaptive, 0.6), kMeasured);
+  const ReplayResult second = replay(work.events, plan.file, work.costs, {}, {});
+  EXPECT_LT(second.all.seconds, first.all.seconds);
+  EXPECT_LT(second.all.model.moved_in + second.all.model.moved_out, first.all.model.moved_in + first.all.model.moved_out);
 }
 
 TEST(Plan, IsAPolicyFileThatReadsBackAndNamesTheColdClass) {
