@@ -47,7 +47,8 @@ std::vector<Demand> demands(AllocationId allocation, const Pin& whole, std::size
       if (stop - at > demand.class_bytes) {
         demand.class_bytes = stop - at;
         demand.span_class = learned.classes.of(id);
-        demand.pin = id.value < learned.pins.size() && learned.pins[id.value].rule != 0 ? learned.pins[id.value] : whole;
+        demand.pin =
+            id.value < learned.pins.size() && learned.pins[id.value].rule != 0 ? learned.pins[id.value] : whole;
       }
       at = stop;
     }

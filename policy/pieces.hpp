@@ -28,8 +28,8 @@ struct Learned {
   const std::vector<Pin>& pins;  // by span id; empty: no rules
 };
 
-// Appends the pieces of one allocation, in order of offset, none larger than 32 MiB: the size from which a call is worth
-// its cost. Chunks that are moving or have no place yet are left out; returns how many, to be planned next time.
+// Appends the pieces of one allocation, in order of offset, none larger than 32 MiB: the size from which a call is
+// worth its cost. Chunks that are moving or have no place yet are left out; returns how many, to be planned next time.
 // `whole`: what holds where no span says otherwise.
 std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learned& learned, const Residency& residency,
                          std::vector<Piece>& out);

@@ -18,7 +18,8 @@ constexpr double kMostly = 0.75;
 
 std::string milliseconds(double seconds) {
   std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), seconds * 1e3, std::chars_format::fixed, 1);
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), seconds * 1e3, std::chars_format::fixed, 1);
   return std::string(buffer.data(), end.ptr) + " ms";
 }
 
@@ -33,7 +34,8 @@ std::array<Tide, kSpanClassNames.size()> tides(const ReplayResult& result) {
     if (move == nullptr || decision.cause.span_class >= all.size()) continue;
     const bool planned = decision.cause.reason == Reason::worth || decision.cause.reason == Reason::learned_class;
     if (!planned) continue;
-    (move->to == Placement::host ? all[decision.cause.span_class].out : all[decision.cause.span_class].in) += move->bytes;
+    (move->to == Placement::host ? all[decision.cause.span_class].out : all[decision.cause.span_class].in) +=
+        move->bytes;
   }
   return all;
 }
@@ -83,7 +85,8 @@ void add_allocation_rules(Plan& plan, const ReplayResult& result) {
       rule.match.order_last = {last};
       rule.match.size_least = least;
       rule.action.place = here == Where::host ? RulePlace::host : RulePlace::device;
-      add_rule(plan, rule, format_bytes(bytes) + (here == Where::host ? " that earned no place in HBM." : " that stayed in HBM."));
+      add_rule(plan, rule,
+               format_bytes(bytes) + (here == Where::host ? " that earned no place in HBM." : " that stayed in HBM."));
       ++made;
     }
     i = end;
@@ -97,7 +100,8 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64
   plan.file.settings = settings;
   plan.file.settings.mode = ModeName::adaptive;
   plan.file.settings.trace_path.clear();
-  plan.title = "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
+  plan.title =
+      "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
   if (iterations_measured > 0) {
     const auto count = static_cast<double>(iterations_measured);
     plan.title += "\nExpected: " + milliseconds(result.measured.seconds / count) + " an iteration, " +

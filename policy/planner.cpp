@@ -7,21 +7,29 @@ namespace {
 
 // Exchanges are carried out in calls of this size (DRIVER_FACTS, "Moving pages").
 constexpr Bytes kBatch = 32_MiB;
+// Memory that lives less than an iteration is written once and read once, at least, forward and backward.
+constexpr double kReserveCrossings = 4;
 
 double bytes_of(const Piece& piece) { return static_cast<double>(piece.bytes.count()); }
 
 // Order of worth, rules first.
 double rank(const Piece& piece) {
   switch (piece.pinned) {
-    case Piece::Pinned::in_hbm: return 1e30;
-    case Piece::Pinned::on_host: return -1;
-    case Piece::Pinned::no: break;
+    case Piece::Pinned::in_hbm:
+      return 1e30;
+    case Piece::Pinned::on_host:
+      return -1;
+    case Piece::Pinned::no:
+      break;
   }
   constexpr double kBeforeOthers = 1e-3, kAfterOthers = 1e3;
   switch (piece.evict) {
-    case EvictClass::first: return piece.crossings * kBeforeOthers;
-    case EvictClass::last: return piece.crossings * kAfterOthers;
-    case EvictClass::normal: break;
+    case EvictClass::first:
+      return piece.crossings * kBeforeOthers;
+    case EvictClass::last:
+      return piece.crossings * kAfterOthers;
+    case EvictClass::normal:
+      break;
   }
   return piece.crossings;
 }
@@ -58,6 +66,16 @@ Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limit
     plan.out.push_back(inside[next_out]);
     room += piece.bytes;
   }
+  // The reserve is used as often as its memory comes and goes: what is used less often makes room for it.
+  for (; room < limits.reserve && next_out < inside.size(); ++next_out) {
+    const Piece& piece = pieces[inside[next_out]];
+    if (piece.pinned == Piece::Pinned::in_hbm || piece.crossings >= kReserveCrossings) break;
+    if (!piece.host_pages && piece.bytes > host_room) break;
+    if (!piece.host_pages) host_room -= piece.bytes;
+    plan.out.push_back(inside[next_out]);
+    room += piece.bytes;
+  }
+  room = room.saturating_minus(limits.reserve);
   for (const std::uint32_t in : outside) {
     const Piece& piece = pieces[in];
     if (piece.pinned == Piece::Pinned::on_host) break;
@@ -86,29 +104,6 @@ Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limit
     plan.seconds_spent += spent;
   }
   return plan;
-}
-
-std::vector<Stream> plan_streams(std::span<const Piece> pieces, const Exchange& exchange, Bytes reserve,
-                                 const CostTable& costs) {
-  std::vector<bool> comes_in(pieces.size(), false);
-  for (const std::uint32_t in : exchange.in) comes_in[in] = true;
-  std::vector<bool> leaves(pieces.size(), false);
-  for (const std::uint32_t out : exchange.out) leaves[out] = true;
-  std::vector<Stream> found;
-  for (std::uint32_t i = 0; i < pieces.size(); ++i) {
-    const Piece& piece = pieces[i];
-    if ((piece.in_hbm && !leaves[i]) || comes_in[i] || piece.bytes > reserve) continue;
-    if (piece.most_crossings <= costs.crossings_worth_streaming_dirty()) continue;
-    const double saved = bytes_of(piece) * (piece.most_crossings / costs.link_in - 1 / costs.stream_dirty);
-    found.push_back({i, saved});
-  }
-  std::stable_sort(found.begin(), found.end(), [&](const Stream& a, const Stream& b) {
-    return a.seconds_saved / bytes_of(pieces[a.piece]) > b.seconds_saved / bytes_of(pieces[b.piece]);
-  });
-  std::stable_sort(found.begin(), found.end(), [&](const Stream& a, const Stream& b) {
-    return pieces[a.piece].first_use < pieces[b.piece].first_use;
-  });
-  return found;
 }
 
 }  // namespace spillway::policy

@@ -78,7 +78,8 @@ void Run::take(const Event& event) {
     const double pause = static_cast<double>((event.time - *last_event_).count()) * 1e-9;
     cpu_ += Seconds(std::min(pause, kLongestPause));
     // A long pause is a program that waits for its device: how long depends on the device, not on the recorded run.
-    if (pause > kLongestPause) cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_)), cpu_ = std::max(cpu_, model_.launches_end());
+    if (pause > kLongestPause)
+      cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_)), cpu_ = std::max(cpu_, model_.launches_end());
   }
   last_event_ = event.time;
   model_.advance(cpu_);
@@ -134,7 +135,8 @@ void Run::apply(std::vector<Decision>& decisions) {
     } else if (const auto* note = std::get_if<Note>(&decision.body)) {
       result_.notes.push_back(note->text);
       constexpr std::string_view kFound = "an iteration of ";
-      if (note->text.starts_with(kFound)) result_.iteration = std::strtoull(note->text.c_str() + kFound.size(), nullptr, 10);
+      if (note->text.starts_with(kFound))
+        result_.iteration = std::strtoull(note->text.c_str() + kFound.size(), nullptr, 10);
     }
     if (options_.keep == ReplayOptions::Keep::decisions) result_.decisions.push_back(decision);
   }

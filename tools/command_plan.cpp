@@ -15,7 +15,8 @@ class PlanCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("trace", trace_, "Trace file (.swt)")->required();
-    app.add_option("--device-budget", budget_, "Budget of the next run: a size such as 16GiB, or a share such as 80%")->required();
+    app.add_option("--device-budget", budget_, "Budget of the next run: a size such as 16GiB, or a share such as 80%")
+        ->required();
     app.add_option("-o,--output", output_, "Policy file to write (default: stdout)");
   }
 
@@ -26,7 +27,8 @@ class PlanCommand : public Command {
     }
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
-    if (trace.launches == 0) return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
+    if (trace.launches == 0)
+      return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
     ReplayRequest request;
     request.budget = settings.device_budget;
     request.keep = policy::ReplayOptions::Keep::decisions;

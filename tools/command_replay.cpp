@@ -14,8 +14,10 @@ class ReplayCommand : public Command {
     app.add_option("trace", trace_, "Trace file (.swt)")->required();
     app.add_option("--policy", policy_, "Policy file, or a mode")->capture_default_str();
     app.add_option("--compare", compare_, "More policy files or modes, each a line of the table");
-    app.add_option("--device-budget", budget_, "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%");
-    app.add_option("--from-launch", from_, "Count from this launch on (default: the middle of the trace, after learning)");
+    app.add_option("--device-budget", budget_,
+                   "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%");
+    app.add_option("--from-launch", from_,
+                   "Count from this launch on (default: the middle of the trace, after learning)");
     app.add_flag("--json", json_, "Print JSON");
   }
 
@@ -38,10 +40,12 @@ class ReplayCommand : public Command {
     }
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
-    if (trace.launches == 0) return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
+    if (trace.launches == 0)
+      return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
     const std::vector<NamedReplay> replays = replay_all(trace, policies, request);
-    print(json_ ? replay_json(trace, replays).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-                : replay_text(trace, replays));
+    print(json_
+              ? replay_json(trace, replays).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+              : replay_text(trace, replays));
     return kSuccess;
   }
 

@@ -58,7 +58,8 @@ std::optional<std::string> load_policy(const std::string& text, NamedPolicy& pol
   const std::string content((std::istreambuf_iterator<char>(file)), {});
   const PolicyFileReading reading = read_policy_file(content, text);
   if (!reading.ok()) {
-    return reading.mistakes.front().sentence() + (reading.mistakes.size() > 1 ? " (and more: spillway check " + text + ")" : "");
+    return reading.mistakes.front().sentence() +
+           (reading.mistakes.size() > 1 ? " (and more: spillway check " + text + ")" : "");
   }
   policy.file = reading.file;
   return std::nullopt;
@@ -82,7 +83,8 @@ std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<
 }
 
 double iterations(const ReplayResult& result) {
-  return result.iteration == 0 ? 0 : static_cast<double>(result.measured.launches) / static_cast<double>(result.iteration);
+  return result.iteration == 0 ? 0
+                               : static_cast<double>(result.measured.launches) / static_cast<double>(result.iteration);
 }
 
 std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
@@ -90,16 +92,30 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
   std::string text = "trace " + trace.state + ", " + grouped(trace.launches) + " launches";
   if (trace.dropped > 0) text += ", " + grouped(trace.dropped) + " events were dropped: not an exact replay";
   const ReplayResult& first = replays.front().result;
-  text += "\nfigures are of the last " + grouped(first.measured.launches) + " launches; GiB, estimated by a model of the device\n\n";
-  TextTable table({{"policy", Align::left}, {"time s"}, {"of bound"}, {"stall s"}, {"crossed"}, {"of bound"}, {"moved in"},
-                   {"moved out"}, {"in place"}, {"faulted"}, {"refetched"}, {"useless"}, {"peak"}, {"refused"}});
+  text += "\nfigures are of the last " + grouped(first.measured.launches) +
+          " launches; GiB, estimated by a model of the device\n\n";
+  TextTable table({{"policy", Align::left},
+                   {"time s"},
+                   {"of bound"},
+                   {"stall s"},
+                   {"crossed"},
+                   {"of bound"},
+                   {"moved in"},
+                   {"moved out"},
+                   {"in place"},
+                   {"faulted"},
+                   {"refetched"},
+                   {"useless"},
+                   {"peak"},
+                   {"refused"}});
   for (const NamedReplay& each : replays) {
     const ReplayFigures& m = each.result.measured;
     table.add({harmless(each.name), fixed(m.seconds, "%.4f"), times(m.seconds, each.result.bounds.seconds),
                fixed(m.model.stall_seconds, "%.4f"), gigabytes(m.model.crossed()),
-               times(m.model.crossed(), each.result.bounds.traffic), gigabytes(m.model.moved_in), gigabytes(m.model.moved_out),
-               gigabytes(m.model.remote_read + m.model.remote_write), gigabytes(m.model.faulted),
-               gigabytes(static_cast<double>(m.refetched.count())), gigabytes(static_cast<double>(m.useless.count())),
+               times(m.model.crossed(), each.result.bounds.traffic), gigabytes(m.model.moved_in),
+               gigabytes(m.model.moved_out), gigabytes(m.model.remote_read + m.model.remote_write),
+               gigabytes(m.model.faulted), gigabytes(static_cast<double>(m.refetched.count())),
+               gigabytes(static_cast<double>(m.useless.count())),
                gigabytes(static_cast<double>(each.result.resident_peak.count())), std::to_string(each.result.refused)});
   }
   text += table.str();

@@ -14,8 +14,8 @@ std::optional<std::string> read_events(const std::string& path, TraceEvents& eve
     if (record.kind != trace::RecordKind::event) return;
     events.events.push_back(record.event);
     if (const auto* dropped = std::get_if<EventsDropped>(&record.event.body)) events.dropped += dropped->count;
-    const bool launch = std::holds_alternative<Launched>(record.event.body) ||
-                        std::holds_alternative<GraphLaunched>(record.event.body);
+    const bool launch =
+        std::holds_alternative<Launched>(record.event.body) || std::holds_alternative<GraphLaunched>(record.event.body);
     events.launches += launch ? 1 : 0;
   };
   const auto finished = [&](const trace::TraceReader& reader) {

@@ -12,9 +12,9 @@ namespace spillway::tools {
 
 struct TraceEvents {
   std::vector<policy::Event> events;
-  std::string state;             // "whole", or what is wrong with the file
+  std::string state;  // "whole", or what is wrong with the file
   std::uint64_t launches = 0;
-  std::uint64_t dropped = 0;     // events the recorder dropped: the replay is not exact
+  std::uint64_t dropped = 0;  // events the recorder dropped: the replay is not exact
 };
 
 // Devices that only the header names are put in front. Returns what is wrong with a file that cannot be read.

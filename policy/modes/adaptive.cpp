@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-
 namespace spillway::policy {
 namespace {
 
@@ -14,23 +13,29 @@ constexpr std::uint64_t kStretch = 8192;
 // Plans once the layout is settled, in iterations.
 constexpr std::uint64_t kSettledEvery = 16;
 constexpr std::uint64_t kEagerIterations = 3;
-constexpr std::uint32_t kAgeAfter = 4;        // epochs a cut stays without being used
-constexpr std::uint32_t kMostOpenOut = 4;     // four workers send out at once (17-23 GB/s against 10-15 for one)
+constexpr std::uint32_t kAgeAfter = 4;     // epochs a cut stays without being used
+constexpr std::uint32_t kMostOpenOut = 4;  // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
 Pin pin_of(const Rule* rule) {
   if (rule == nullptr) return {};
   Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
   switch (rule->action.place.value_or(RulePlace::automatic)) {
-    case RulePlace::device: pin.pinned = Piece::Pinned::in_hbm; break;
+    case RulePlace::device:
+      pin.pinned = Piece::Pinned::in_hbm;
+      break;
     case RulePlace::host:
-    case RulePlace::stream: pin.pinned = Piece::Pinned::on_host; break;
-    case RulePlace::automatic: break;
+    case RulePlace::stream:
+      pin.pinned = Piece::Pinned::on_host;
+      break;
+    case RulePlace::automatic:
+      break;
   }
   return pin;
 }
 
 constexpr std::uint32_t kHoldAfterMistake = 32;
-constexpr std::uint64_t kQueueDepth = 1024;   // launches a program can be ahead of its device
+constexpr std::size_t kMostTransientSizes = 4096;
+constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead of its device
 
 }  // namespace
 
@@ -47,7 +52,30 @@ void Adaptive::settled(const Allocation& allocation) {
   if (std::find(devices_.begin(), devices_.end(), allocation.device) == devices_.end()) {
     devices_.push_back(allocation.device);
   }
-  replan_ = true;
+  Birth& birth = births_[allocation.id];
+  birth.launch = forecast_.launches().value;
+  birth.transient = transient_sizes_.contains(allocation.bytes.count());
+  if (birth.transient) {
+    transient_live_ += allocation.bytes;
+    transient_peak_ = std::max(transient_peak_, transient_live_);
+  } else {
+    replan_ = true;
+  }
+}
+
+void Adaptive::learn_transient(const Allocation& allocation) {
+  const auto birth = births_.find(allocation.id);
+  if (birth == births_.end()) return;
+  const std::uint64_t life = forecast_.launches().value - birth->second.launch;
+  if (birth->second.transient) {
+    transient_live_ -= allocation.bytes;
+  } else if (forecast_.period() != LaunchCount() && life < forecast_.period().count() &&
+             transient_sizes_.size() < kMostTransientSizes) {
+    ++transient_sizes_[allocation.bytes.count()];
+  } else {
+    replan_ = true;
+  }
+  births_.erase(birth);
 }
 
 void Adaptive::freeing(const Allocation& allocation) {
@@ -58,11 +86,12 @@ void Adaptive::freeing(const Allocation& allocation) {
   std::erase_if(in_, names);
   std::erase_if(last_change_, names);
   std::erase_if(open_, names);
-  replan_ = true;
+  learn_transient(allocation);
 }
 
 void Adaptive::heard(const Event& event) {
-  if (const auto* function = std::get_if<FunctionSeen>(&event.body)) functions_.seen(function->function, function->name);
+  if (const auto* function = std::get_if<FunctionSeen>(&event.body))
+    functions_.seen(function->function, function->name);
 }
 
 void Adaptive::used(const Use& use) {
@@ -104,8 +133,7 @@ void Adaptive::launched(const Use& use) {
     iteration_began_ = use.time;
     locked_at_ = use.launch.value;
   } else if (forecast_.boundary()) {
-    const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled
-                                                                                 : Watchdog::Moves::open;
+    const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled : Watchdog::Moves::open;
     // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
     const bool paced = use.launch.value >= locked_at_ + kQueueDepth;
     const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
@@ -128,8 +156,9 @@ void Adaptive::judge_candidate() {
   forecast_.accept();
   writer_.note({}, {}, {}, "an iteration of " + std::to_string(period.count()) + " launches was found", {});
   // Both periods are iterations: learning from each tells what stays in between.
-  history_.iteration((profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_), profile_),
-                     book_, functions_, spans_);
+  history_.iteration(
+      (profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_), profile_), book_,
+      functions_, spans_);
   replan_ = true;
   end_of_iteration();
 }
@@ -164,6 +193,8 @@ void Adaptive::plan(LaunchNumber launch) {
   left_out_ = 0;
   match_rules();
   for (const DeviceIndex device : devices_) plan_device(device, launch);
+  transient_peak_before_ = transient_peak_;
+  transient_peak_ = transient_live_;
   pump();
 }
 
@@ -188,6 +219,10 @@ void Adaptive::match_rules() {
 std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
   std::vector<AllocationId> ids;
   for (const auto& [id, allocation] : books_.allocations.all()) {
+    // What is younger than the profile has not had its chance to be used.
+    const auto birth = births_.find(id);
+    if (birth != births_.end() && birth->second.launch >= profile_.first_launch().value && birth->second.launch > 0)
+      continue;
     if (allocation.device == device && allocation.life == AllocationLife::live && books_.residency.holds(id)) {
       ids.push_back(id);
     }
@@ -205,6 +240,7 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
   const std::vector<Piece> pieces = pieces_of(device);
   PlannerLimits limits;
   limits.room = books_.room(device);
+  limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_live_);
   limits.host_room = books_.host_room();
   const Exchange exchange = plan_exchange(pieces, limits, costs_);
   if (exchange.empty()) return;
@@ -275,9 +311,10 @@ void Adaptive::take_back() {
   hold_ = kHoldAfterMistake * taken_back_;
   Cause cause;
   cause.reason = Reason::watchdog;
-  writer_.note({}, {}, {}, "the last change made an iteration take " + std::to_string(watchdog_.after().count() / 1000) +
-                               " us instead of " + std::to_string(watchdog_.before().count() / 1000) +
-                               " us: it is taken back", cause);
+  writer_.note({}, {}, {},
+               "the last change made an iteration take " + std::to_string(watchdog_.after().count() / 1000) +
+                   " us instead of " + std::to_string(watchdog_.before().count() / 1000) + " us: it is taken back",
+               cause);
   for (const PlannedMove& move : last_change_) {
     const bool inward = move.to == Placement::host;
     (inward ? in_ : out_).push_back({move.range, inward ? Placement::device : Placement::host, cause});

@@ -44,7 +44,9 @@ class Program {
     }
     for (int round = 0; round < 6; ++round) iterate();
   }
-  void iterate() { for (std::uint32_t i = 0; i < kShapes; ++i) launch(); }
+  void iterate() {
+    for (std::uint32_t i = 0; i < kShapes; ++i) launch();
+  }
   void launch() {
     at_ = at_ % kShapes + 1;
     event(Launched{{at_}, {}});

@@ -44,7 +44,8 @@ TEST(Replay, TableAndJsonShowEveryPolicyAndTheBounds) {
   const TraceEvents events = trace();
   const auto all = replays(events);
   const std::string text = replay_text(events, all);
-  for (const char* word : {"adaptive", "arrival", "demand", "of bound", "bounds: no policy can"}) EXPECT_THAT(text, HasSubstr(word));
+  for (const char* word : {"adaptive", "arrival", "demand", "of bound", "bounds: no policy can"})
+    EXPECT_THAT(text, HasSubstr(word));
   const auto json = replay_json(events, all);
   ASSERT_EQ(json["replays"].size(), 3u);
   EXPECT_EQ(json["replays"][1]["policy"], "arrival");
