@@ -14,8 +14,11 @@ namespace {
 
 // Below this the driver packs several allocations into one block, and spilling saves nothing.
 constexpr Bytes kSmallest = kChunk;
-// Plain growth sends managed pages out in batches: a call for each small allocation would be a call a microsecond.
-constexpr Bytes kRoomBatch = 32_MiB;
+// Plain growth sends managed pages out in batches: a call for each small allocation would be a call a microsecond. A
+// 64th of the budget, within these.
+constexpr Bytes kSmallestBatch = 2_MiB;
+constexpr Bytes kLargestBatch = 32_MiB;
+constexpr std::uint64_t kBatchShare = 64;
 constexpr Bytes kReserveCap = 1_GiB;
 constexpr std::uint64_t kReserveShare = 32;
 
@@ -181,7 +184,9 @@ void Engine::State::back_plain(const AllocationRequested& event, Allocation& all
   device.plain_pending += event.bytes;
   back(allocation, Backing::device, Placement::unpopulated, reason);
   const Bytes held = residency.usage(event.device).held() + device.managed_pending;
-  if (plain + held > ceiling) mode->make_room(event.device, std::max(plain + held - ceiling, kRoomBatch));
+  if (plain + held <= ceiling) return;
+  const Bytes batch = std::clamp(Bytes(device.budget.count() / kBatchShare), kSmallestBatch, kLargestBatch);
+  mode->make_room(event.device, std::max(plain + held - ceiling, batch));
 }
 
 void Engine::State::back_managed(const AllocationRequested& event, Allocation& allocation) {
