@@ -177,8 +177,10 @@ void Engine::State::back_plain(const AllocationRequested& event, Allocation& all
   Device& device = devices[event.device.value];
   const Bytes ceiling = device.budget.saturating_minus(device.reserved);
   const Bytes plain = device.plain + device.plain_pending + event.bytes;
-  if (plain > ceiling) {
-    refuse(event, Reason::device_budget, plain - ceiling);
+  // What is moving right now cannot be sent out, and what is promised a place is not there yet.
+  const Bytes fixed = plain + residency.held_by_moves(event.device) + device.managed_pending;
+  if (fixed > ceiling) {
+    refuse(event, Reason::device_budget, fixed - ceiling);
     return;
   }
   device.plain_pending += event.bytes;

@@ -16,6 +16,7 @@ constexpr std::uint64_t kEagerIterations = 3;
 constexpr std::uint32_t kAgeAfter = 4;     // epochs a cut stays without being used
 constexpr std::uint32_t kMostOpenOut = 4;  // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
+constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
 Pin pin_of(const Rule* rule) {
   if (rule == nullptr) return {};
   Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
@@ -274,12 +275,18 @@ void Adaptive::pump() {
     open_.push_back(move);
     last_change_.push_back(move);
   };
-  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut) {
+  // Room for plain memory can be made only of what is not moving.
+  const auto few = [this](const PlannedMove& move) {
+    const DeviceIndex device = books_.residency.device(move.range.allocation);
+    const Bytes window = books_.residency.usage(device).held() + books_.room(device);
+    return books_.residency.held_by_moves(device) <= Bytes(window.count() / kMovingShare);
+  };
+  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut && (open_.empty() || few(out_.front()))) {
     const PlannedMove move = out_.front();
     out_.pop_front();
     open(move);
   }
-  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn) {
+  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn && (open_.empty() || few(in_.front()))) {
     const PlannedMove move = in_.front();
     const DeviceIndex device = books_.residency.device(move.range.allocation);
     if (books_.residency.growth(move.range) > books_.room(device)) {
@@ -339,6 +346,8 @@ void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
     writer_.advise(piece.range, Advice::prefer_host, cause);
     if (writer_.move(piece.range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += piece.bytes;
   }
+  // What is too young to be planned goes last.
+  if (freed < bytes) Arrival::make_room(device, bytes - freed);
 }
 
 void Adaptive::note_classes() {
