@@ -29,6 +29,9 @@ Migration::Lane* Migration::lane_for(const Move& move) {
   lane = std::make_unique<Lane>();
   lane->device = move.device;
   lane->direction = direction;
+  std::shared_ptr<MigrationContext>& context = contexts_[move.device.value];
+  if (!context) context = std::make_shared<MigrationContext>();
+  lane->context = context;
   auto thread = start_service_thread(direction == Direction::inward ? "spillway-in" : "spillway-out",
                                      [this, it = lane.get()] { run(*it); });
   if (!thread) return nullptr;
@@ -85,9 +88,11 @@ void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResu
 }
 
 void Migration::run(Lane& lane) {
-  MigrationContext context;
-  const policy::DriverResult made = context.make(lane.device);
-  if (made.ok()) reports_.context_made(lane.device, context.took());
+  const MigrationContext::Entered entered = lane.context->enter(lane.device);
+  if (entered.made_now) reports_.context_made(lane.device, entered.took);
+  MigrationStream stream;
+  const policy::DriverResult made = entered.result.ok() ? stream.make() : entered.result;
+  const CUdevice device = lane.context->device();
   std::unique_lock lock(mutex_);
   for (;;) {
     lane.work.wait(lock, [&] { return stopping_ || !lane.queue.empty(); });
@@ -99,7 +104,7 @@ void Migration::run(Lane& lane) {
     const Move move = *lane.current;
     lock.unlock();
     const auto start = std::chrono::steady_clock::now();
-    const policy::DriverResult result = made.ok() ? context.prefetch(move.address, move.bytes, move.to) : made;
+    const policy::DriverResult result = made.ok() ? stream.prefetch(device, move.address, move.bytes, move.to) : made;
     const policy::Nanoseconds took(
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
     report(move, result.ok() ? MoveOutcome::done : MoveOutcome::failed, result, took);
