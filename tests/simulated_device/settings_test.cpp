@@ -160,6 +160,7 @@ TEST_F(Setting, MemoryIsSharedWithAnotherProcess) {
         bool right = pipe(channel) == 0;
         const pid_t importer = fork();
         if (importer == 0) {
+          close(channel[1]);  // so that the read ends should the exporter fail
           CUipcMemHandle handle{};
           CUdeviceptr p = 0;
           float value = 0;
@@ -177,7 +178,8 @@ TEST_F(Setting, MemoryIsSharedWithAnotherProcess) {
                 cuMemsetD32_v2(p, 0x40000000, 1) == CUDA_SUCCESS;
         right = right && cuIpcGetMemHandle(&handle, p) == CUDA_SUCCESS &&
                 write(channel[1], &handle, sizeof handle) == sizeof handle;
-        right = right && waitpid(importer, &status, 0) == importer && status == 0;
+        close(channel[1]);
+        right = waitpid(importer, &status, 0) == importer && status == 0 && right;
         end(right && cuMemcpyDtoH_v2(&value, p, sizeof value) == CUDA_SUCCESS && value == 3.0F);
       },
       testing::ExitedWithCode(0), "");
