@@ -26,8 +26,8 @@ std::string telling_part(std::string_view name) {
   std::string_view best;
   std::size_t start = 0;
   for (std::size_t i = 0; i <= name.size(); ++i) {
-    const bool word = i < name.size() && (name[i] == '_' || (name[i] >= 'a' && name[i] <= 'z') ||
-                                          (name[i] >= 'A' && name[i] <= 'Z'));
+    const bool word =
+        i < name.size() && (name[i] == '_' || (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z'));
     if (word) continue;
     if (i - start > best.size()) best = name.substr(start, i - start);
     start = i + 1;
@@ -39,7 +39,8 @@ std::string telling_part(std::string_view name) {
 
 FunctionKind function_kind(std::string_view name) {
   const std::string text = lower(name);
-  if (contains_any(text, {"adam", "fusedoptimizer", "sgd_", "lamb_", "adagrad", "rmsprop"})) return FunctionKind::optimizer;
+  if (contains_any(text, {"adam", "fusedoptimizer", "sgd_", "lamb_", "adagrad", "rmsprop"}))
+    return FunctionKind::optimizer;
   if (contains_any(text, {"attention", "flash", "fmha", "sdpa", "paged_kv", "kv_cache", "kvcache"})) {
     return FunctionKind::attention;
   }

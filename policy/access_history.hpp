@@ -1,5 +1,5 @@
-// What is known of each span over the iterations: how it is used, by whom, how long it lives. Fed once an iteration from the
-// profile, and from copies and fills as they come; read by classes and the planner.
+// What is known of each span over the iterations: how it is used, by whom, how long it lives. Fed once an iteration
+// from the profile, and from copies and fills as they come; read by classes and the planner.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@
 
 namespace spillway::policy {
 
-// What the name of a function says about how it reads its memory. A hint among others, never the only ground for a move.
+// What the name of a function says about how it reads its memory. A hint among others, never the only ground for a
+// move.
 enum class FunctionKind : std::uint8_t { other, matrix, attention, sparse, optimizer };
 FunctionKind function_kind(std::string_view name);
 
@@ -35,29 +36,29 @@ class FunctionBook {
   std::unordered_map<FunctionId, Known> functions_;
 };
 
-// How often the span's bytes cross the link when the span stays on the host and this launch uses it: 1 for a stream, more
-// for the tiled re-reads of a matrix product, by its thread count (measured: 8192 x 8192 bf16 weights cross once up to 128
-// columns, 4 times at 1024, 16 times at 4096).
+// How often the span's bytes cross the link when the span stays on the host and this launch uses it: 1 for a stream,
+// more for the tiled re-reads of a matrix product, by its thread count (measured: 8192 x 8192 bf16 weights cross once
+// up to 128 columns, 4 times at 1024, 16 times at 4096).
 double default_crossings(FunctionKind kind, std::uint64_t threads, Bytes span_bytes);
 
 struct SpanHistory {
-  Span span;                       // as of the last iteration; a reused id starts anew
-  std::uint32_t iterations = 0;    // in which it was used
-  std::uint32_t in_a_row = 0;      // without a pause until now
-  std::uint32_t uses = 0;          // in the last iteration
-  std::uint32_t first = 0;         // positions in the last iteration
+  Span span;                     // as of the last iteration; a reused id starts anew
+  std::uint32_t iterations = 0;  // in which it was used
+  std::uint32_t in_a_row = 0;    // without a pause until now
+  std::uint32_t uses = 0;        // in the last iteration
+  std::uint32_t first = 0;       // positions in the last iteration
   std::uint32_t last = 0;
-  std::uint32_t hull = 0;          // launches from first to last use, going round
+  std::uint32_t hull = 0;                 // launches from first to last use, going round
   std::array<FunctionId, 4> functions{};  // that used it in the last iteration
   std::uint8_t function_count = 0;        // capped at 5: more than the array names
   std::uint32_t argument_mask = 0;        // bit min(argument, 31)
-  std::uint32_t list_uses = 0;     // uses by launches that name 8 spans or more through one argument
+  std::uint32_t list_uses = 0;            // uses by launches that name 8 spans or more through one argument
   std::uint32_t attention_uses = 0;
   std::uint32_t sparse_uses = 0;
-  std::uint32_t copies_in = 0;     // host to device copies and fills that began here, all time
-  std::uint32_t growth = 0;        // times the cut moved on by less than a chunk within its allocation
-  double crossings = 0;            // of the last iteration, all uses
-  double most_crossings = 0;       // of one use
+  std::uint32_t copies_in = 0;  // host to device copies and fills that began here, all time
+  std::uint32_t growth = 0;     // times the cut moved on by less than a chunk within its allocation
+  double crossings = 0;         // of the last iteration, all uses
+  double most_crossings = 0;    // of one use
 };
 
 class AccessHistory {
@@ -73,7 +74,7 @@ class AccessHistory {
  private:
   SpanHistory& entry(SpanId span, const Span& now);
 
-  std::vector<SpanHistory> spans_;  // by id
+  std::vector<SpanHistory> spans_;      // by id
   std::vector<std::uint32_t> seen_in_;  // by id: number of the last iteration that used it
   std::uint32_t iterations_ = 0;
 };

@@ -19,9 +19,12 @@ struct Weights {
 
 Weights weights(Traffic traffic) {
   switch (traffic) {
-    case Traffic::both: return {};
-    case Traffic::in: return {1, 0, 1, 0};
-    case Traffic::out: return {0, 1, 0, 1};
+    case Traffic::both:
+      return {};
+    case Traffic::in:
+      return {1, 0, 1, 0};
+    case Traffic::out:
+      return {0, 1, 0, 1};
   }
   return {};
 }
@@ -172,7 +175,8 @@ Bounds compute_bounds(const std::vector<BoundChunk>& chunks, Bytes window, std::
   bounds.traffic = least_traffic(chunks, size, duration, Traffic::both);
   const double in = least_traffic(chunks, size, duration, Traffic::in);
   const double out = least_traffic(chunks, size, duration, Traffic::out);
-  bounds.seconds = std::max({compute_seconds, bounds.traffic / costs.link_both, in / costs.link_in, out / costs.link_out});
+  bounds.seconds =
+      std::max({compute_seconds, bounds.traffic / costs.link_both, in / costs.link_in, out / costs.link_out});
   return bounds;
 }
 

@@ -1,10 +1,10 @@
 // What no policy can beat: the least traffic over the link for a sequence of uses and a window, and the least time.
 //
-// Belady's question, asked with what this machine can do: chunks of any size, use in place allowed, the way back counted for
-// what was written. Solved as a lower bound by prices: each stretch of time has a price for a resident byte, every
-// chunk then chooses its cheapest course alone, and the prices are raised where too much is resident. By weak duality
-// any prices give a true bound; the search only makes it tighter. The sequence is taken to repeat: the bound is that of the
-// steady state, without what a cold start or an end would add or save.
+// Belady's question, asked with what this machine can do: chunks of any size, use in place allowed, the way back
+// counted for what was written. Solved as a lower bound by prices: each stretch of time has a price for a resident
+// byte, every chunk then chooses its cheapest course alone, and the prices are raised where too much is resident. By
+// weak duality any prices give a true bound; the search only makes it tighter. The sequence is taken to repeat: the
+// bound is that of the steady state, without what a cold start or an end would add or save.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct BoundUse {
 
 struct BoundChunk {
   double bytes = 0;
-  bool written = false;         // has to go back when it leaves
-  std::vector<BoundUse> uses;   // in order of time
+  bool written = false;        // has to go back when it leaves
+  std::vector<BoundUse> uses;  // in order of time
 };
 
 // Which crossings count.

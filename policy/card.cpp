@@ -51,14 +51,24 @@ void Card::advise(const AdviseRange& advice) {
   for (std::uint32_t i = first_chunk(advice.offset); i < end_chunk(allocation, advice.offset, advice.bytes); ++i) {
     CardChunk& chunk = allocation.chunks[i];
     switch (advice.advice) {
-      case Advice::accessed_by: chunk.mapped = true; break;
-      case Advice::unset_accessed_by: chunk.mapped = false; break;
-      case Advice::prefer_host: chunk.prefers_host = true; break;
+      case Advice::accessed_by:
+        chunk.mapped = true;
+        break;
+      case Advice::unset_accessed_by:
+        chunk.mapped = false;
+        break;
+      case Advice::prefer_host:
+        chunk.prefers_host = true;
+        break;
       case Advice::prefer_device:
-      case Advice::unset_preferred: chunk.prefers_host = false; break;
-      case Advice::read_mostly: break;
+      case Advice::unset_preferred:
+        chunk.prefers_host = false;
+        break;
+      case Advice::read_mostly:
+        break;
       case Advice::unset_read_mostly:
-        if (chunk.at == Placement::duplicated) place(allocation, i, chunk.prefers_host ? Placement::host : Placement::device);
+        if (chunk.at == Placement::duplicated)
+          place(allocation, i, chunk.prefers_host ? Placement::host : Placement::device);
         break;
     }
   }

@@ -1,5 +1,5 @@
-// The memory of a virtual device as it really is, kept apart from the engine's books: where each chunk's pages are, by the
-// moves carried out and the faults taken. `replay` prices launches by it and checks the engine's books against it.
+// The memory of a virtual device as it really is, kept apart from the engine's books: where each chunk's pages are, by
+// the moves carried out and the faults taken. `replay` prices launches by it and checks the engine's books against it.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace spillway::policy {
 
 struct CardChunk {
   Placement at = Placement::unpopulated;
-  bool mapped = false;        // AccessedBy: no faults
+  bool mapped = false;  // AccessedBy: no faults
   bool prefers_host = false;
   bool host_pages = false;
-  bool was_in = false;        // has been in HBM before: coming in again is a refetch
-  bool moved_in = false;      // came by a move from the host, and
-  bool used_since = true;     // has been used since
+  bool was_in = false;     // has been in HBM before: coming in again is a refetch
+  bool moved_in = false;   // came by a move from the host, and
+  bool used_since = true;  // has been used since
 };
 
 struct CardAllocation {
@@ -36,7 +36,7 @@ struct CardAllocation {
 struct ChunkUse {
   AllocationId allocation;
   std::uint32_t chunk = 0;
-  float reads = 0;   // bytes that cross if the chunk is on the host
+  float reads = 0;  // bytes that cross if the chunk is on the host
   float writes = 0;
 };
 

@@ -7,15 +7,15 @@ namespace {
 
 // An optimizer's phase is at most this share of an iteration's launches.
 constexpr double kLongestPhase = 0.4;
-// And must hold this share of the bytes that look like its states: in a decoder every weight is used once an iteration as
-// well, but all over it.
+// And must hold this share of the bytes that look like its states: in a decoder every weight is used once an iteration
+// as well, but all over it.
 constexpr double kPhaseShare = 0.8;
 constexpr std::uint32_t kSteady = 2;  // iterations in a row before a span's content counts as carried over
 
 }  // namespace
 
-// Content that an iteration leaves for the next one: what is used once is neither made nor consumed within the iteration;
-// what only launches with long pointer lists use belongs to a fused or foreach optimizer.
+// Content that an iteration leaves for the next one: what is used once is neither made nor consumed within the
+// iteration; what only launches with long pointer lists use belongs to a fused or foreach optimizer.
 bool Classes::carried(const SpanHistory& known, SpanId span) const {
   if (known.in_a_row < kSteady || wide_[span.value]) return false;
   // What the program fills each time (a batch of input) is not carried.
@@ -83,7 +83,9 @@ SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const Acc
   for (const ProfiledUse& use : uses) inside += phase_.holds(use.position, length_) ? 1U : 0U;
   const auto outside = static_cast<std::uint32_t>(uses.size()) - inside;
   if (phase_.length != 0) {
-    if (outside == 0) return known.in_a_row >= kSteady && known.copies_in < known.iterations ? SpanClass::optimizer : SpanClass::unknown;
+    if (outside == 0)
+      return known.in_a_row >= kSteady && known.copies_in < known.iterations ? SpanClass::optimizer
+                                                                             : SpanClass::unknown;
     // The first use after the optimizer, as a share of the rest of the iteration: weights come at once, gradients late.
     double first = 1, last = 0;
     const double rest = length_ - phase_.length;
@@ -101,10 +103,12 @@ SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const Acc
     }
     return SpanClass::unknown;
   }
-  if (known.attention_uses > 0 && (known.growth > 0 || known.attention_uses * 2 >= known.uses) && known.hull * 2 < length_) {
+  if (known.attention_uses > 0 && (known.growth > 0 || known.attention_uses * 2 >= known.uses) &&
+      known.hull * 2 < length_) {
     return SpanClass::kv;
   }
-  if (known.in_a_row >= kSteady && known.copies_in <= 1 && known.uses <= 2 && known.function_count <= 2) return SpanClass::weights;
+  if (known.in_a_row >= kSteady && known.copies_in <= 1 && known.uses <= 2 && known.function_count <= 2)
+    return SpanClass::weights;
   if (known.uses > 8 && known.function_count > 1) return SpanClass::workspace;
   return SpanClass::unknown;
 }

@@ -11,9 +11,11 @@ namespace {
 constexpr std::array kRows{
     CostRow{"link_in", "bytes/s", &CostTable::link_in, "A kernel reads host pages in place."},
     CostRow{"link_out", "bytes/s", &CostTable::link_out, "A kernel writes host pages in place."},
-    CostRow{"link_both", "bytes/s", &CostTable::link_both, "A kernel reads and writes host pages, both directions summed."},
+    CostRow{"link_both", "bytes/s", &CostTable::link_both,
+            "A kernel reads and writes host pages, both directions summed."},
     CostRow{"move_in", "bytes/s", &CostTable::move_in, "Prefetch to the device in large calls."},
-    CostRow{"move_in_half_batch", "bytes", &CostTable::move_in_half_batch, "Size of a call that reaches half of move_in."},
+    CostRow{"move_in_half_batch", "bytes", &CostTable::move_in_half_batch,
+            "Size of a call that reaches half of move_in."},
     CostRow{"move_out", "bytes/s", &CostTable::move_out, "Prefetch to the host, host pages already allocated."},
     CostRow{"move_out_first", "bytes/s", &CostTable::move_out_first, "Prefetch to the host, the first time."},
     CostRow{"populate", "bytes/s", &CostTable::populate, "Prefetch of unpopulated pages to the device."},

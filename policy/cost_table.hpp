@@ -1,5 +1,6 @@
-// What things cost on this machine. The defaults were measured on one H200 with PCIe 5 x16 (docs: driver facts); `probe`
-// replaces them with the machine's own. Rates are bytes a second; a rate of zero is never used (parsing refuses it).
+// What things cost on this machine. The defaults were measured on one H200 with PCIe 5 x16 (docs: driver facts);
+// `probe` replaces them with the machine's own. Rates are bytes a second; a rate of zero is never used (parsing refuses
+// it).
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,11 @@ struct CostTable {
   double fault_in = 8e9;            // GPU page faults on host pages, sequential
   double fault_first_touch = 18e9;  // first GPU touch of unpopulated pages
   double hbm = 4400e9;
-  double launch = 4e-6;             // seconds from one launch to the next, at least
-  double move_call = 110e-6;        // seconds inside a move call of one chunk
-  double drop_read_only = 50e9;     // dropping a duplicated range: no traffic, 20 us per MiB
-  double stream_read_only = 28e9;   // prefetch in and drop, sustained
-  double stream_dirty = 9.5e9;      // prefetch in and out, sustained
+  double launch = 4e-6;            // seconds from one launch to the next, at least
+  double move_call = 110e-6;       // seconds inside a move call of one chunk
+  double drop_read_only = 50e9;    // dropping a duplicated range: no traffic, 20 us per MiB
+  double stream_read_only = 28e9;  // prefetch in and drop, sustained
+  double stream_dirty = 9.5e9;     // prefetch in and out, sustained
 
   friend bool operator==(const CostTable&, const CostTable&) = default;
 
@@ -43,7 +44,7 @@ struct CostTable {
 struct CostRow {
   std::string_view key;
   std::string_view unit;  // "bytes/s", "s" or "bytes"
-  double CostTable::* field;
+  double CostTable::*field;
   std::string_view sentence;
 };
 std::span<const CostRow> cost_rows();

@@ -38,11 +38,16 @@ bool DeviceModel::cancel(DecisionId decision) {
 double DeviceModel::seconds(const MoveJob& job) const {
   const auto bytes = static_cast<double>(job.bytes.count());
   switch (job.way) {
-    case MoveJob::Way::in: return costs_.bring_in(job.bytes, job.bytes);
-    case MoveJob::Way::out: return bytes / (job.first_time_out ? costs_.move_out_first : costs_.move_out);
-    case MoveJob::Way::populate: return bytes / costs_.populate;
-    case MoveJob::Way::populate_host: return bytes / costs_.move_out_first;
-    case MoveJob::Way::free: return 0;
+    case MoveJob::Way::in:
+      return costs_.bring_in(job.bytes, job.bytes);
+    case MoveJob::Way::out:
+      return bytes / (job.first_time_out ? costs_.move_out_first : costs_.move_out);
+    case MoveJob::Way::populate:
+      return bytes / costs_.populate;
+    case MoveJob::Way::populate_host:
+      return bytes / costs_.move_out_first;
+    case MoveJob::Way::free:
+      return 0;
   }
   return 0;
 }
@@ -83,12 +88,23 @@ bool DeviceModel::step(double until) {
   const Next event = next();
   if (event.what == Next::What::nothing || event.time > until) return false;
   switch (event.what) {
-    case Next::What::nothing: break;
-    case Next::What::launch: run_launch(event.time); break;
-    case Next::What::start_in: start_move(in_, event.time); break;
-    case Next::What::start_out: start_move(out_, event.time); break;
-    case Next::What::end_in: end_move(in_); break;
-    case Next::What::end_out: end_move(out_); break;
+    case Next::What::nothing:
+      break;
+    case Next::What::launch:
+      run_launch(event.time);
+      break;
+    case Next::What::start_in:
+      start_move(in_, event.time);
+      break;
+    case Next::What::start_out:
+      start_move(out_, event.time);
+      break;
+    case Next::What::end_in:
+      end_move(in_);
+      break;
+    case Next::What::end_out:
+      end_move(out_);
+      break;
   }
   return true;
 }

@@ -1,10 +1,10 @@
-// Prices launches and moves on a virtual device: one queue of launches, one lane of moves each way, and a link that both
-// share. `replay` estimates time with it; the simulated device can advance its clock by it.
+// Prices launches and moves on a virtual device: one queue of launches, one lane of moves each way, and a link that
+// both share. `replay` estimates time with it; the simulated device can advance its clock by it.
 //
 // Event driven: launches and moves are queued when the program or policy asks, and take effect in the order in which
 // the virtual device gets to them. So a launch sees the residency at the time it runs, not at the time it was enqueued.
-// Rules: a launch takes its compute time or the time its remote bytes need, whichever is longer; remote reads and inward
-// moves share the link's way in; faults stop the launch; move calls cost time by their size (CostTable).
+// Rules: a launch takes its compute time or the time its remote bytes need, whichever is longer; remote reads and
+// inward moves share the link's way in; faults stop the launch; move calls cost time by their size (CostTable).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ using Seconds = Quantity<struct SecondsTag, double>;
 // What a launch costs where things are when it runs.
 struct LaunchLoad {
   double compute_seconds = 0;
-  double remote_read = 0;    // bytes that cross the link, re-reads counted
+  double remote_read = 0;  // bytes that cross the link, re-reads counted
   double remote_write = 0;
   double faulted = 0;        // bytes brought in by faults
   double first_touched = 0;  // bytes populated by faults
@@ -37,13 +37,13 @@ struct MoveJob {
   enum class Way : std::uint8_t { in, out, populate, populate_host, free } way = Way::in;
   bool first_time_out = false;  // host pages are allocated on the way
   LaunchNumber after;
-  bool front = false;           // blocking: goes before what waits in its lane
+  bool front = false;  // blocking: goes before what waits in its lane
 };
 
 struct ModelTotals {
-  double busy_seconds = 0;      // of the launch queue
+  double busy_seconds = 0;  // of the launch queue
   double compute_seconds = 0;
-  double stall_seconds = 0;     // busy beyond compute: remote access and faults
+  double stall_seconds = 0;  // busy beyond compute: remote access and faults
   double moved_in = 0;
   double moved_out = 0;
   double remote_read = 0;
@@ -91,7 +91,7 @@ class DeviceModel {
     std::deque<Waiting> waiting;
     bool running = false;
     MoveJob job;
-    double end = 0;   // of the running move, or when the lane became free
+    double end = 0;  // of the running move, or when the lane became free
   };
   struct Next {
     enum class What : std::uint8_t { nothing, launch, start_in, start_out, end_in, end_out } what = What::nothing;
@@ -114,7 +114,7 @@ class DeviceModel {
   CostTable costs_;
   Owner owner_;
   std::deque<Queued> launches_;
-  double launch_free_ = 0;   // when the last started launch ends
+  double launch_free_ = 0;       // when the last started launch ends
   std::uint64_t completed_ = 0;  // launches that have started; all before them have ended by launch_free_
   std::deque<std::pair<std::uint64_t, double>> ends_;  // recent launches and when they end
   Lane in_, out_;

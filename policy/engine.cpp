@@ -42,16 +42,20 @@ struct Shape {
 }  // namespace
 
 struct Engine::State {
-  explicit State(Settings given)
+  State(Settings given, std::vector<Rule> given_rules)
       : settings(std::move(given)),
+        rules(std::move(given_rules)),
         books{settings, allocations, residency, [this](DeviceIndex device) { return room(device); },
-              [this] { return host_limit().saturating_minus(residency.host_pages()); }},
+              [this] { return host_limit().saturating_minus(residency.host_pages()); }, rules},
         writer(books),
         mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
 
   void on(const DeviceSeen& event);
   void on(const HostMemorySeen& event) { host_available = event.available; }
   void on(const DeviceReserved& event) { devices[event.device.value].reserved += event.bytes; }
+  void on(const FunctionSeen& event) { rules.function_seen(event.function, event.name); }
+  void on(const CallerSeen& event) { callers[event.caller] = event.library; }
+  void match(const AllocationRequested& event, Allocation& allocation);
   void on(const AllocationRequested& event);
   void on(const AllocationSettled& event);
   void on(const FreeRequested& event);
@@ -84,6 +88,9 @@ struct Engine::State {
   }
 
   Settings settings;
+  RuleMatcher rules;
+  std::unordered_map<CallerId, std::string> callers;
+  AllocationOrder order;  // of the latest request for memory
   AllocationMap allocations;
   Residency residency;
   Books books;
@@ -120,12 +127,24 @@ void Engine::State::on(const AllocationRequested& event) {
          Placement::unpopulated, mode ? Reason::not_spillable : Reason::mode);
     return;
   }
+  match(event, *allocation);
   Reason reason = Reason::fits;
   if (spills(event, devices[event.device.value], reason)) {
     back_managed(event, *allocation);
   } else {
     back_plain(event, *allocation, reason);
   }
+}
+
+// What the policy file says about memory when it is asked for.
+void Engine::State::match(const AllocationRequested& event, Allocation& allocation) {
+  order = {order.value + 1};
+  if (rules.empty()) return;
+  const auto caller = callers.find(event.caller);
+  const std::string_view library = caller == callers.end() ? std::string_view() : caller->second;
+  allocation.rules = rules.allocation_rules(event, library, order);
+  allocation.rule = rules.match_allocation(event, library, order);
+  if (allocation.rule != nullptr) allocation.cause.rule = allocation.rule->number;
 }
 
 bool Engine::State::spills(const AllocationRequested& event, const Device& device, Reason& reason) const {
@@ -138,10 +157,17 @@ bool Engine::State::spills(const AllocationRequested& event, const Device& devic
     reason = Reason::small;
     return false;
   }
+  const Allocation* allocation = allocations.find(event.allocation);
+  const Rule* rule = allocation == nullptr ? nullptr : allocation->rule;
+  if (rule != nullptr && rule->action.backing) {
+    reason = Reason::rule;
+    return *rule->action.backing == Backing::managed;
+  }
   if (settings.backing == BackingMode::device) {
     reason = Reason::mode;
     return false;
   }
+  if (rule != nullptr && (rule->action.place == RulePlace::host || rule->action.place == RulePlace::stream)) return true;
   if (settings.backing == BackingMode::managed || device.expected_spill) return true;
   const Bytes share = settings.plain_share.of(device.budget);
   return device.plain + device.plain_pending + event.bytes > share;
@@ -151,8 +177,10 @@ void Engine::State::back_plain(const AllocationRequested& event, Allocation& all
   Device& device = devices[event.device.value];
   const Bytes ceiling = device.budget.saturating_minus(device.reserved);
   const Bytes plain = device.plain + device.plain_pending + event.bytes;
-  if (plain > ceiling) {
-    refuse(event, Reason::device_budget, plain - ceiling);
+  // What is moving right now cannot be sent out, and what is promised a place is not there yet.
+  const Bytes fixed = plain + residency.held_by_moves(event.device) + device.managed_pending;
+  if (fixed > ceiling) {
+    refuse(event, Reason::device_budget, fixed - ceiling);
     return;
   }
   device.plain_pending += event.bytes;
@@ -167,7 +195,10 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
   Device& device = devices[event.device.value];
   allocation.raw = mode->raw();
   Cause cause;
-  const Bytes inside = mode->first_in_hbm(allocation, room(event.device), cause);
+  const bool on_host = allocation.rule != nullptr && (allocation.rule->action.place == RulePlace::host ||
+                                                      allocation.rule->action.place == RulePlace::stream);
+  const Bytes inside = on_host ? Bytes() : mode->first_in_hbm(allocation, room(event.device), cause);
+  if (on_host) cause.reason = Reason::rule;
   const Bytes outside = event.bytes - inside;
   const Bytes host_room = host_limit().saturating_minus(residency.host_pages());
   // Raw memory has no place yet: all that exists must fit in the window and the host together.
@@ -351,7 +382,8 @@ Bytes Engine::State::host_limit() const {
   return std::min(settings.host_budget.of(reachable), reachable);
 }
 
-Engine::Engine(Settings settings) : state_(std::make_unique<State>(std::move(settings))) {}
+Engine::Engine(Settings settings, std::vector<Rule> rules)
+    : state_(std::make_unique<State>(std::move(settings), std::move(rules))) {}
 Engine::~Engine() = default;
 
 void Engine::process(const Event& event, std::vector<Decision>& decisions) {

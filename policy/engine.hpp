@@ -16,6 +16,7 @@
 
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
+#include "policy/rule.hpp"
 #include "policy/settings.hpp"
 
 namespace spillway::policy {
@@ -38,7 +39,8 @@ struct DeviceTotals {
 
 class Engine {
  public:
-  explicit Engine(Settings settings);
+  // `rules`: of the policy file, first match wins; modes other than `off` obey them at allocation, `adaptive` always.
+  explicit Engine(Settings settings, std::vector<Rule> rules = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -17,23 +17,34 @@ std::string fixed(float value) {
 
 std::string place_text(Placement placement) {
   switch (placement) {
-    case Placement::unpopulated: return "nowhere yet";
-    case Placement::device: return "HBM";
-    case Placement::host: return "the host";
-    case Placement::duplicated: return "HBM, with a copy kept on the host";
+    case Placement::unpopulated:
+      return "nowhere yet";
+    case Placement::device:
+      return "HBM";
+    case Placement::host:
+      return "the host";
+    case Placement::duplicated:
+      return "HBM, with a copy kept on the host";
   }
   return "an unknown place";
 }
 
 std::string advice_text(Advice advice) {
   switch (advice) {
-    case Advice::accessed_by: return "is mapped for the device, so that it never faults";
-    case Advice::unset_accessed_by: return "is no longer mapped where it is on the host";
-    case Advice::prefer_host: return "shall be populated on the host";
-    case Advice::prefer_device: return "shall be populated in HBM";
-    case Advice::unset_preferred: return "has no preferred place any more";
-    case Advice::read_mostly: return "may be copied, being read only";
-    case Advice::unset_read_mostly: return "is no longer copied";
+    case Advice::accessed_by:
+      return "is mapped for the device, so that it never faults";
+    case Advice::unset_accessed_by:
+      return "is no longer mapped where it is on the host";
+    case Advice::prefer_host:
+      return "shall be populated on the host";
+    case Advice::prefer_device:
+      return "shall be populated in HBM";
+    case Advice::unset_preferred:
+      return "has no preferred place any more";
+    case Advice::read_mostly:
+      return "may be copied, being read only";
+    case Advice::unset_read_mostly:
+      return "is no longer copied";
   }
   return "is advised";
 }
@@ -46,9 +57,15 @@ std::string range_text(AllocationId allocation, Bytes offset, Bytes bytes) {
 std::string urgency_text(const MoveRange& move) {
   std::string text;
   switch (move.urgency) {
-    case Urgency::background: text = "in the background"; break;
-    case Urgency::deadline: text = "ahead of launch " + std::to_string(move.before.value); break;
-    case Urgency::blocking: text = "at once"; break;
+    case Urgency::background:
+      text = "in the background";
+      break;
+    case Urgency::deadline:
+      text = "ahead of launch " + std::to_string(move.before.value);
+      break;
+    case Urgency::blocking:
+      text = "at once";
+      break;
   }
   if (move.after) text += ", after launch " + std::to_string(move.after.value);
   return text;
@@ -82,25 +99,44 @@ struct InWords {
 
 std::string reason_text(Reason reason) {
   switch (reason) {
-    case Reason::mode: return "because the mode always does this";
-    case Reason::rule: return "because a rule says so";
-    case Reason::small: return "because it is too small to be worth spilling";
-    case Reason::not_spillable: return "because this kind of memory cannot be spilled here";
-    case Reason::fits: return "because nothing says yet that this run will spill";
-    case Reason::expected_spill: return "because this run is expected to spill";
-    case Reason::window_room: return "because the window has room for it";
-    case Reason::window_full: return "because the window has no room left";
-    case Reason::host_budget: return "because the host memory that may be used is used up";
-    case Reason::device_budget: return "because the device budget is used up";
-    case Reason::least_recent: return "because it was launched on least recently";
-    case Reason::next_use: return "because its next use is furthest away";
-    case Reason::upcoming_use: return "because it is needed soon";
-    case Reason::worth: return "because of what it is worth in HBM, compared with the rest";
-    case Reason::read_only: return "because nothing writes it";
-    case Reason::sparse: return "because little of it is touched at a time";
-    case Reason::watchdog: return "because an earlier change made its phase slower";
-    case Reason::learned_class: return "because of what it was found to hold";
-    case Reason::over_working_set: return "because one launch touches more than the window holds";
+    case Reason::mode:
+      return "because the mode always does this";
+    case Reason::rule:
+      return "because a rule says so";
+    case Reason::small:
+      return "because it is too small to be worth spilling";
+    case Reason::not_spillable:
+      return "because this kind of memory cannot be spilled here";
+    case Reason::fits:
+      return "because nothing says yet that this run will spill";
+    case Reason::expected_spill:
+      return "because this run is expected to spill";
+    case Reason::window_room:
+      return "because the window has room for it";
+    case Reason::window_full:
+      return "because the window has no room left";
+    case Reason::host_budget:
+      return "because the host memory that may be used is used up";
+    case Reason::device_budget:
+      return "because the device budget is used up";
+    case Reason::least_recent:
+      return "because it was launched on least recently";
+    case Reason::next_use:
+      return "because its next use is furthest away";
+    case Reason::upcoming_use:
+      return "because it is needed soon";
+    case Reason::worth:
+      return "because of what it is worth in HBM, compared with the rest";
+    case Reason::read_only:
+      return "because nothing writes it";
+    case Reason::sparse:
+      return "because little of it is touched at a time";
+    case Reason::watchdog:
+      return "because an earlier change made its phase slower";
+    case Reason::learned_class:
+      return "because of what it was found to hold";
+    case Reason::over_working_set:
+      return "because one launch touches more than the window holds";
   }
   return "for a reason that this version does not know";
 }

@@ -83,12 +83,15 @@ void Forecast::follow(std::uint32_t key, std::uint32_t shape) {
   misses_in_a_row_ = 0;
   ++run_;
   ++exact_;
-  if (entry(next).shape == shape) votes_ = 0;
-  else vote(shape);
+  if (entry(next).shape == shape)
+    votes_ = 0;
+  else
+    vote(shape);
   if (run_ >= next_check_ && period_ == LaunchCount()) candidate_ = distance();
 }
 
-// A long agreement survives some launches that are new, missing or others: the place waits, or skips ahead to this launch.
+// A long agreement survives some launches that are new, missing or others: the place waits, or skips ahead to this
+// launch.
 bool Forecast::step_over(std::uint32_t key) {
   if (matched_ == 0 || run_ < kLongRun || !known(matched_)) return false;
   const std::uint64_t allowed = std::max<std::uint64_t>(kMissesInARow, run_ / 16);
@@ -103,8 +106,8 @@ bool Forecast::step_over(std::uint32_t key) {
   return true;
 }
 
-// The pointers differ from those at the matched place. If the very same launch is known from elsewhere, that distance is
-// better: pieces of one array, streamed by one function, tell their place only by their pointers.
+// The pointers differ from those at the matched place. If the very same launch is known from elsewhere, that distance
+// is better: pieces of one array, streamed by one function, tell their place only by their pointers.
 void Forecast::vote(std::uint32_t shape) {
   const std::uint64_t place = place_of_shape(shape);
   if (place == 0) return;
@@ -209,7 +212,8 @@ std::string Forecast::check_invariants() const {
   if (matched_ >= count_ && matched_ != 0) return "the matched place is not in the past";
   if (period_ != LaunchCount() && matched_ == 0) return "an iteration, but no place in the past";
   if (into_iteration_ != 0 && into_iteration_ >= period_.count()) return "past the end of the iteration";
-  for (std::uint64_t back = 0; back < std::min<std::uint64_t>(exact_, 64) && matched_ != 0 && misses_in_a_row_ == 0; ++back) {
+  for (std::uint64_t back = 0; back < std::min<std::uint64_t>(exact_, 64) && matched_ != 0 && misses_in_a_row_ == 0;
+       ++back) {
     if (!known(matched_ - back)) break;
     if (entry(matched_ - back).key != entry(count_ - back).key) return "the run does not agree with the past";
   }

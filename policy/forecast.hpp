@@ -1,12 +1,13 @@
 // What the program will launch next, from what it has launched before.
 //
-// The launch sequence is followed against its own past: after each launch, `matched` is the place in the past that looks
-// like now, and what came after it then is the forecast. A place is found by n-grams of launches (32, 8, then 2, by
-// function and thread count, so that tensors at other addresses do not matter) and by launches with the very same
-// pointers. While past and present agree the place moves along. A launch more, less or other in a long agreement is stepped
-// over (so a step with one varying kernel stays locked); otherwise the place is looked up again at once. When the agreement
-// has lasted for one whole distance, that distance is a candidate for the iteration: the owner compares the
-// spans that both periods touch and accepts or rejects it (the layers of a model look alike, but touch other weights).
+// The launch sequence is followed against its own past: after each launch, `matched` is the place in the past that
+// looks like now, and what came after it then is the forecast. A place is found by n-grams of launches (32, 8, then 2,
+// by function and thread count, so that tensors at other addresses do not matter) and by launches with the very same
+// pointers. While past and present agree the place moves along. A launch more, less or other in a long agreement is
+// stepped over (so a step with one varying kernel stays locked); otherwise the place is looked up again at once. When
+// the agreement has lasted for one whole distance, that distance is a candidate for the iteration: the owner compares
+// the spans that both periods touch and accepts or rejects it (the layers of a model look alike, but touch other
+// weights).
 //
 // Memory, fixed: history 2^19 launches x 16 bytes, three n-gram tables of 2^18 x 8 bytes, shape places at most 2^17 x 4
 // bytes: 14.5 MiB. No allocation after construction but for shape places.
@@ -46,11 +47,11 @@ class Forecast {
   void reject();
 
   [[nodiscard]] ForecastState state() const;
-  [[nodiscard]] LaunchCount period() const { return period_; }     // of the accepted iteration; zero if not locked
-  [[nodiscard]] LaunchCount distance() const;                      // back to the matched place; zero if none
-  [[nodiscard]] bool boundary() const { return boundary_; }        // the latest launch ended an iteration
+  [[nodiscard]] LaunchCount period() const { return period_; }  // of the accepted iteration; zero if not locked
+  [[nodiscard]] LaunchCount distance() const;                   // back to the matched place; zero if none
+  [[nodiscard]] bool boundary() const { return boundary_; }     // the latest launch ended an iteration
   [[nodiscard]] std::uint64_t iterations() const { return iterations_; }  // whole ones since the lock
-  [[nodiscard]] std::uint64_t locks() const { return locks_; }     // iterations accepted so far
+  [[nodiscard]] std::uint64_t locks() const { return locks_; }            // iterations accepted so far
   [[nodiscard]] LaunchNumber launches() const { return {count_}; }
   // 0 to 1: the share of recent launches that were forecast rightly, by function; halves within 32 launches.
   [[nodiscard]] double confidence() const { return confidence_; }
@@ -78,7 +79,9 @@ class Forecast {
   static constexpr std::array<unsigned, 3> kGrams{32, 8, 2};
 
   [[nodiscard]] const Entry& entry(std::uint64_t launch) const { return history_[launch & mask_]; }
-  [[nodiscard]] bool known(std::uint64_t launch) const { return launch != 0 && launch <= count_ && launch + capacity_ > count_; }
+  [[nodiscard]] bool known(std::uint64_t launch) const {
+    return launch != 0 && launch <= count_ && launch + capacity_ > count_;
+  }
   [[nodiscard]] std::uint64_t gram(std::uint64_t launch, std::size_t which) const;
   [[nodiscard]] std::uint64_t widen(std::uint32_t launch) const;
   [[nodiscard]] std::uint64_t place_of_shape(std::uint32_t shape) const;
@@ -97,14 +100,14 @@ class Forecast {
   std::array<std::uint64_t, kGrams.size()> powers_{};
   std::vector<std::uint32_t> last_of_shape_;
   std::uint64_t count_ = 0;
-  std::uint64_t matched_ = 0;      // launch number of the place that corresponds to the latest launch; 0 none
-  std::uint64_t run_ = 0;          // launches for which past and present have agreed at this distance
-  std::uint64_t next_check_ = 0;   // run at which the distance becomes a candidate (again)
+  std::uint64_t matched_ = 0;     // launch number of the place that corresponds to the latest launch; 0 none
+  std::uint64_t run_ = 0;         // launches for which past and present have agreed at this distance
+  std::uint64_t next_check_ = 0;  // run at which the distance becomes a candidate (again)
   std::uint64_t voted_distance_ = 0;
   unsigned votes_ = 0;
-  std::uint64_t exact_ = 0;        // the part of the run since the last step over
+  std::uint64_t exact_ = 0;  // the part of the run since the last step over
   unsigned misses_in_a_row_ = 0;
-  std::uint64_t misses_ = 0;       // in this iteration
+  std::uint64_t misses_ = 0;  // in this iteration
   LaunchCount candidate_;
   LaunchCount period_;
   std::uint64_t into_iteration_ = 0;

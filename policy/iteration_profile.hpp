@@ -1,5 +1,5 @@
-// One iteration laid out by span: who uses what, when. Made once an iteration from the forecast's history; answers when a
-// span is needed next. Positions are launches from the start of the profile, and the profile repeats itself.
+// One iteration laid out by span: who uses what, when. Made once an iteration from the forecast's history; answers when
+// a span is needed next. Positions are launches from the start of the profile, and the profile repeats itself.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct ProfiledUse {
 
 class IterationProfile {
  public:
-  // Reads the `length` launches that end with `last`. Cuts that had been aged out are made again. Marks spans with `now`.
+  // Reads the `length` launches that end with `last`. Cuts that had been aged out are made again. Marks spans with
+  // `now`.
   void build(const Forecast& forecast, const LaunchBook& book, SpanMap& spans, LaunchNumber last, LaunchCount length,
              Epoch now);
 

@@ -18,14 +18,17 @@ struct Demand {
   std::uint32_t last_use = 0;
   std::uint64_t class_bytes = 0;  // of the span with most bytes in it
   SpanClass span_class = SpanClass::unknown;
+  Pin pin;
 };
 
 bool alike(const Demand& a, const Demand& b) {
-  return a.span_class == b.span_class && std::abs(a.crossings - b.crossings) <= kAlike * (a.crossings + b.crossings);
+  return a.span_class == b.span_class && a.pin.pinned == b.pin.pinned && a.pin.rule == b.pin.rule &&
+         std::abs(a.crossings - b.crossings) <= kAlike * (a.crossings + b.crossings);
 }
 
-std::vector<Demand> demands(AllocationId allocation, std::size_t chunks, const Learned& learned) {
+std::vector<Demand> demands(AllocationId allocation, const Pin& whole, std::size_t chunks, const Learned& learned) {
   std::vector<Demand> all(chunks);
+  for (Demand& demand : all) demand.pin = whole;
   std::vector<SpanId> spans;
   learned.spans.spans_of(allocation, spans);
   for (const SpanId id : spans) {
@@ -44,6 +47,8 @@ std::vector<Demand> demands(AllocationId allocation, std::size_t chunks, const L
       if (stop - at > demand.class_bytes) {
         demand.class_bytes = stop - at;
         demand.span_class = learned.classes.of(id);
+        demand.pin =
+            id.value < learned.pins.size() && learned.pins[id.value].rule != 0 ? learned.pins[id.value] : whole;
       }
       at = stop;
     }
@@ -53,9 +58,10 @@ std::vector<Demand> demands(AllocationId allocation, std::size_t chunks, const L
 
 }  // namespace
 
-std::uint32_t cut_pieces(AllocationId allocation, const Learned& learned, const Residency& residency, std::vector<Piece>& out) {
+std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learned& learned, const Residency& residency,
+                         std::vector<Piece>& out) {
   const std::vector<Chunk>& chunks = residency.chunks(allocation);
-  const std::vector<Demand> all = demands(allocation, chunks.size(), learned);
+  const std::vector<Demand> all = demands(allocation, whole, chunks.size(), learned);
   const Demand* before = nullptr;
   std::uint32_t left_out = 0;
   for (std::uint32_t index = 0; index < chunks.size(); ++index) {
@@ -75,6 +81,9 @@ std::uint32_t cut_pieces(AllocationId allocation, const Learned& learned, const 
       piece.first_use = demand.first_use;
       piece.span_class = demand.span_class;
       piece.in_hbm = in_hbm;
+      piece.pinned = demand.pin.pinned;
+      piece.rule = demand.pin.rule;
+      piece.evict = demand.pin.evict;
       piece.host_pages = chunk.host_pages;
       out.push_back(piece);
     }

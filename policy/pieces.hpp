@@ -13,15 +13,25 @@
 namespace spillway::policy {
 
 // What a plan is made from; all of the same moment.
+// What a rule says about a span, or an allocation as a whole.
+struct Pin {
+  Piece::Pinned pinned = Piece::Pinned::no;
+  std::uint16_t rule = 0;
+  EvictClass evict = EvictClass::normal;
+};
+
 struct Learned {
   const IterationProfile& profile;
   const AccessHistory& history;
   const Classes& classes;
   const SpanMap& spans;
+  const std::vector<Pin>& pins;  // by span id; empty: no rules
 };
 
-// Appends the pieces of one allocation, in order of offset, none larger than 32 MiB: the size from which a call is worth
-// its cost. Chunks that are moving or have no place yet are left out; returns how many, to be planned next time.
-std::uint32_t cut_pieces(AllocationId allocation, const Learned& learned, const Residency& residency, std::vector<Piece>& out);
+// Appends the pieces of one allocation, in order of offset, none larger than 32 MiB: the size from which a call is
+// worth its cost. Chunks that are moving or have no place yet are left out; returns how many, to be planned next time.
+// `whole`: what holds where no span says otherwise.
+std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learned& learned, const Residency& residency,
+                         std::vector<Piece>& out);
 
 }  // namespace spillway::policy

@@ -18,7 +18,8 @@ constexpr double kMostly = 0.75;
 
 std::string milliseconds(double seconds) {
   std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), seconds * 1e3, std::chars_format::fixed, 1);
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), seconds * 1e3, std::chars_format::fixed, 1);
   return std::string(buffer.data(), end.ptr) + " ms";
 }
 
@@ -33,7 +34,8 @@ std::array<Tide, kSpanClassNames.size()> tides(const ReplayResult& result) {
     if (move == nullptr || decision.cause.span_class >= all.size()) continue;
     const bool planned = decision.cause.reason == Reason::worth || decision.cause.reason == Reason::learned_class;
     if (!planned) continue;
-    (move->to == Placement::host ? all[decision.cause.span_class].out : all[decision.cause.span_class].in) += move->bytes;
+    (move->to == Placement::host ? all[decision.cause.span_class].out : all[decision.cause.span_class].in) +=
+        move->bytes;
   }
   return all;
 }
@@ -50,9 +52,9 @@ void add_class_rules(Plan& plan, const ReplayResult& result) {
     const double out = static_cast<double>(all[i].out.count()), in = static_cast<double>(all[i].in.count());
     if (all[i].out < kWorthARule || out < kMostly * (out + in)) continue;
     Rule rule;
-    rule.name = std::string(kSpanClassNames[i]) + " on the host";
+    rule.name = std::string(kSpanClassNames[i]) + " first";
     rule.match.classes = {static_cast<SpanClass>(i)};
-    rule.action.place = RulePlace::host;
+    rule.action.evict = EvictClass::first;
     add_rule(plan, rule, format_bytes(all[i].out) + " of it were sent to the host: it is used least for its size.");
   }
 }
@@ -83,7 +85,8 @@ void add_allocation_rules(Plan& plan, const ReplayResult& result) {
       rule.match.order_last = {last};
       rule.match.size_least = least;
       rule.action.place = here == Where::host ? RulePlace::host : RulePlace::device;
-      add_rule(plan, rule, format_bytes(bytes) + (here == Where::host ? " that earned no place in HBM." : " that stayed in HBM."));
+      add_rule(plan, rule,
+               format_bytes(bytes) + (here == Where::host ? " that earned no place in HBM." : " that stayed in HBM."));
       ++made;
     }
     i = end;
@@ -97,7 +100,8 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64
   plan.file.settings = settings;
   plan.file.settings.mode = ModeName::adaptive;
   plan.file.settings.trace_path.clear();
-  plan.title = "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
+  plan.title =
+      "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
   if (iterations_measured > 0) {
     const auto count = static_cast<double>(iterations_measured);
     plan.title += "\nExpected: " + milliseconds(result.measured.seconds / count) + " an iteration, " +
@@ -105,8 +109,9 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64
                   " over the link; no placement can do better than " + milliseconds(result.bounds.seconds / count) +
                   " or " + format_bytes(Bytes(static_cast<std::uint64_t>(result.bounds.traffic / count))) + ".";
   }
-  add_class_rules(plan, result);
+  // What is known of single allocations comes first: the first rule that matches wins.
   add_allocation_rules(plan, result);
+  add_class_rules(plan, result);
   return plan;
 }
 

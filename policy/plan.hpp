@@ -1,5 +1,5 @@
-// From a replay to a policy file for the next run: what turned out to be cold starts on the host, what turned out to be hot
-// starts in HBM. Nothing in it is needed for a right result; a person may edit all of it.
+// From a replay to a policy file for the next run: what turned out to be cold starts on the host, what turned out to be
+// hot starts in HBM. Nothing in it is needed for a right result; a person may edit all of it.
 #pragma once
 
 #include <string>

@@ -7,8 +7,32 @@ namespace {
 
 // Exchanges are carried out in calls of this size (DRIVER_FACTS, "Moving pages").
 constexpr Bytes kBatch = 32_MiB;
+// Memory that lives less than an iteration is written once and read once, at least, forward and backward.
+constexpr double kReserveCrossings = 4;
 
 double bytes_of(const Piece& piece) { return static_cast<double>(piece.bytes.count()); }
+
+// Order of worth, rules first.
+double rank(const Piece& piece) {
+  switch (piece.pinned) {
+    case Piece::Pinned::in_hbm:
+      return 1e30;
+    case Piece::Pinned::on_host:
+      return -1;
+    case Piece::Pinned::no:
+      break;
+  }
+  constexpr double kBeforeOthers = 1e-3, kAfterOthers = 1e3;
+  switch (piece.evict) {
+    case EvictClass::first:
+      return piece.crossings * kBeforeOthers;
+    case EvictClass::last:
+      return piece.crossings * kAfterOthers;
+    case EvictClass::normal:
+      break;
+  }
+  return piece.crossings;
+}
 
 double out_seconds(const Piece& piece, const CostTable& costs) {
   return bytes_of(piece) / (piece.host_pages ? costs.move_out : costs.move_out_first);
@@ -27,20 +51,39 @@ Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limit
   for (std::uint32_t i = 0; i < pieces.size(); ++i) (pieces[i].in_hbm ? inside : outside).push_back(i);
   // Ties are broken by position in the list, so that the same input gives the same plan everywhere.
   std::stable_sort(inside.begin(), inside.end(),
-                   [pieces](std::uint32_t a, std::uint32_t b) { return pieces[a].crossings < pieces[b].crossings; });
+                   [pieces](std::uint32_t a, std::uint32_t b) { return rank(pieces[a]) < rank(pieces[b]); });
   std::stable_sort(outside.begin(), outside.end(),
-                   [pieces](std::uint32_t a, std::uint32_t b) { return pieces[a].crossings > pieces[b].crossings; });
+                   [pieces](std::uint32_t a, std::uint32_t b) { return rank(pieces[a]) > rank(pieces[b]); });
   Exchange plan;
   Bytes room = limits.room;
   Bytes host_room = limits.host_room;
   std::size_t next_out = 0;
+  // What a rule sends out goes whether or not its room is needed.
+  for (; next_out < inside.size() && pieces[inside[next_out]].pinned == Piece::Pinned::on_host; ++next_out) {
+    const Piece& piece = pieces[inside[next_out]];
+    if (!piece.host_pages && piece.bytes > host_room) break;
+    if (!piece.host_pages) host_room -= piece.bytes;
+    plan.out.push_back(inside[next_out]);
+    room += piece.bytes;
+  }
+  // The reserve is used as often as its memory comes and goes: what is used less often makes room for it.
+  for (; room < limits.reserve && next_out < inside.size(); ++next_out) {
+    const Piece& piece = pieces[inside[next_out]];
+    if (piece.pinned == Piece::Pinned::in_hbm || piece.crossings >= kReserveCrossings) break;
+    if (!piece.host_pages && piece.bytes > host_room) break;
+    if (!piece.host_pages) host_room -= piece.bytes;
+    plan.out.push_back(inside[next_out]);
+    room += piece.bytes;
+  }
+  room = room.saturating_minus(limits.reserve);
   for (const std::uint32_t in : outside) {
     const Piece& piece = pieces[in];
+    if (piece.pinned == Piece::Pinned::on_host) break;
     const double gain = worth(piece, costs) * bytes_of(piece);
     double loss = 0, spent = costs.bring_in(piece.bytes, std::max(piece.bytes, kBatch));
     Bytes freed = room, pages;
     std::size_t out = next_out;
-    while (freed < piece.bytes && out < inside.size()) {
+    while (freed < piece.bytes && out < inside.size() && pieces[inside[out]].pinned != Piece::Pinned::in_hbm) {
       const Piece& leaving = pieces[inside[out]];
       if (!leaving.host_pages) pages += leaving.bytes;
       loss += worth(leaving, costs) * bytes_of(leaving);
@@ -49,7 +92,7 @@ Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limit
       ++out;
     }
     if (freed < piece.bytes || pages > host_room) continue;
-    if (gain - loss <= spent / limits.horizon) {
+    if (piece.pinned == Piece::Pinned::no && gain - loss <= spent / limits.horizon) {
       if (gain <= 0) break;
       continue;  // a smaller piece may still fit into the room that is left
     }
@@ -61,29 +104,6 @@ Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limit
     plan.seconds_spent += spent;
   }
   return plan;
-}
-
-std::vector<Stream> plan_streams(std::span<const Piece> pieces, const Exchange& exchange, Bytes reserve,
-                                 const CostTable& costs) {
-  std::vector<bool> comes_in(pieces.size(), false);
-  for (const std::uint32_t in : exchange.in) comes_in[in] = true;
-  std::vector<bool> leaves(pieces.size(), false);
-  for (const std::uint32_t out : exchange.out) leaves[out] = true;
-  std::vector<Stream> found;
-  for (std::uint32_t i = 0; i < pieces.size(); ++i) {
-    const Piece& piece = pieces[i];
-    if ((piece.in_hbm && !leaves[i]) || comes_in[i] || piece.bytes > reserve) continue;
-    if (piece.most_crossings <= costs.crossings_worth_streaming_dirty()) continue;
-    const double saved = bytes_of(piece) * (piece.most_crossings / costs.link_in - 1 / costs.stream_dirty);
-    found.push_back({i, saved});
-  }
-  std::stable_sort(found.begin(), found.end(), [&](const Stream& a, const Stream& b) {
-    return a.seconds_saved / bytes_of(pieces[a.piece]) > b.seconds_saved / bytes_of(pieces[b.piece]);
-  });
-  std::stable_sort(found.begin(), found.end(), [&](const Stream& a, const Stream& b) {
-    return pieces[a.piece].first_use < pieces[b.piece].first_use;
-  });
-  return found;
 }
 
 }  // namespace spillway::policy

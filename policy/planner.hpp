@@ -1,5 +1,5 @@
-// Which pieces of memory live in HBM. One question, asked once an iteration: given what each piece would cost if it stayed
-// on the host, which exchange of pieces saves more than it costs to carry out?
+// Which pieces of memory live in HBM. One question, asked once an iteration: given what each piece would cost if it
+// stayed on the host, which exchange of pieces saves more than it costs to carry out?
 //
 // The answer is a list of exchanges from where things are now, not a new layout: so a plan that is good already changes
 // nothing, equal pieces never swap, and a plan that is cut short is still better than none.
@@ -14,6 +14,7 @@
 #include "policy/cost_table.hpp"
 #include "policy/decision.hpp"
 #include "policy/residency.hpp"
+#include "policy/rule.hpp"
 #include "policy/units.hpp"
 
 namespace spillway::policy {
@@ -22,18 +23,22 @@ namespace spillway::policy {
 struct Piece {
   ChunkRange range;
   Bytes bytes;
-  double crossings = 0;       // of each byte, in an iteration, if it stays on the host
-  double most_crossings = 0;  // of a single use
+  double crossings = 0;         // of each byte, in an iteration, if it stays on the host
+  double most_crossings = 0;    // of a single use
   std::uint32_t first_use = 0;  // position in the iteration
   std::uint32_t last_use = 0;
   SpanClass span_class = SpanClass::unknown;
   bool in_hbm = false;
-  bool host_pages = false;    // sending it out allocates no host pages
+  bool host_pages = false;  // sending it out allocates no host pages
+  enum class Pinned : std::uint8_t { no, in_hbm, on_host } pinned = Pinned::no;  // by a rule
+  EvictClass evict = EvictClass::normal;  // by a rule: goes before, or after, what is worth the same and more
+  std::uint16_t rule = 0;
 };
 
 struct PlannerLimits {
-  Bytes room;                    // bytes that may come in before anything leaves
-  double horizon = 64;           // iterations over which the cost of an exchange must be earned back
+  Bytes room;           // bytes that may come in before anything leaves
+  Bytes reserve;        // of it, kept free for memory that comes and goes within an iteration
+  double horizon = 64;  // iterations over which the cost of an exchange must be earned back
   Bytes host_room = Bytes(~std::uint64_t{0});
 };
 
@@ -51,15 +56,5 @@ struct Exchange {
 };
 
 Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limits, const CostTable& costs);
-
-// A piece that stays on the host but is brought in ahead of a use that would cross the link many times.
-struct Stream {
-  std::uint32_t piece = 0;
-  double seconds_saved = 0;  // per iteration
-};
-// Of the pieces that `exchange` leaves on the host, those worth streaming through `reserve` bytes, in order of first use.
-// `dirty`: sending back is counted. Streams that overlap in time never need more than the reserve.
-std::vector<Stream> plan_streams(std::span<const Piece> pieces, const Exchange& exchange, Bytes reserve,
-                                 const CostTable& costs);
 
 }  // namespace spillway::policy

@@ -1,6 +1,7 @@
 #include "policy/replay.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -18,11 +19,11 @@ constexpr double kLongestPause = 50e-6;
 
 class Run {
  public:
-  Run(const Settings& settings, const ShapeCosts& shapes, const CostTable& costs, const ReplayOptions& options)
+  Run(const PolicyFile& policy, const ShapeCosts& shapes, const CostTable& costs, const ReplayOptions& options)
       : options_(options),
         shapes_(shapes),
         costs_(costs),
-        engine_(settings),
+        engine_(policy.settings, policy.rules),
         model_(costs, {[this](LaunchNumber launch) { return load(launch); },
                        [this](DecisionId id, Seconds at) { finished(id, at); }}) {}
 
@@ -77,7 +78,8 @@ void Run::take(const Event& event) {
     const double pause = static_cast<double>((event.time - *last_event_).count()) * 1e-9;
     cpu_ += Seconds(std::min(pause, kLongestPause));
     // A long pause is a program that waits for its device: how long depends on the device, not on the recorded run.
-    if (pause > kLongestPause) cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_)), cpu_ = std::max(cpu_, model_.launches_end());
+    if (pause > kLongestPause)
+      cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_)), cpu_ = std::max(cpu_, model_.launches_end());
   }
   last_event_ = event.time;
   model_.advance(cpu_);
@@ -132,6 +134,9 @@ void Run::apply(std::vector<Decision>& decisions) {
       cancel(dropped->allocation);
     } else if (const auto* note = std::get_if<Note>(&decision.body)) {
       result_.notes.push_back(note->text);
+      constexpr std::string_view kFound = "an iteration of ";
+      if (note->text.starts_with(kFound))
+        result_.iteration = std::strtoull(note->text.c_str() + kFound.size(), nullptr, 10);
     }
     if (options_.keep == ReplayOptions::Keep::decisions) result_.decisions.push_back(decision);
   }
@@ -310,9 +315,9 @@ ReplayResult Run::result() {
 
 }  // namespace
 
-ReplayResult replay(std::span<const Event> events, const Settings& settings, const ShapeCosts& shapes,
+ReplayResult replay(std::span<const Event> events, const PolicyFile& policy, const ShapeCosts& shapes,
                     const CostTable& costs, const ReplayOptions& options) {
-  Run run(settings, shapes, costs, options);
+  Run run(policy, shapes, costs, options);
   for (const Event& event : events) run.take(event);
   return run.result();
 }

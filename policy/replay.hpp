@@ -1,5 +1,5 @@
-// Runs recorded events through an engine with other settings, and closes the loop: what the engine decides is carried out
-// on a virtual card by the device model, and what came of it goes back in as events. The trace's own MoveFinished,
+// Runs recorded events through an engine with other settings, and closes the loop: what the engine decides is carried
+// out on a virtual card by the device model, and what came of it goes back in as events. The trace's own MoveFinished,
 // PagesObserved and KernelTimed belong to the run that was recorded and are left out.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "policy/device_model.hpp"
 #include "policy/engine.hpp"
 #include "policy/event.hpp"
+#include "policy/policy_file.hpp"
 #include "policy/settings.hpp"
 #include "policy/shape_costs.hpp"
 
@@ -30,10 +31,10 @@ struct ReplayOptions {
 };
 
 struct ReplayFigures {
-  ModelTotals model;          // bytes each way, stalls
-  double seconds = 0;         // estimated
-  Bytes refetched;            // moved in again after it had left
-  Bytes useless;              // moved in and sent out again without a use
+  ModelTotals model;   // bytes each way, stalls
+  double seconds = 0;  // estimated
+  Bytes refetched;     // moved in again after it had left
+  Bytes useless;       // moved in and sent out again without a use
   std::uint64_t launches = 0;
 };
 
@@ -49,19 +50,20 @@ struct FinalPlacement {
 struct ReplayResult {
   ReplayFigures all;
   ReplayFigures measured;
-  Bounds bounds;              // of the measured part
-  Bytes resident_peak;        // on the card
-  Bytes window;               // at the end
-  DeviceTotals totals;        // of device 0, as the engine counts
-  std::uint64_t refused = 0;  // allocations
+  Bounds bounds;                // of the measured part
+  Bytes resident_peak;          // on the card
+  Bytes window;                 // at the end
+  DeviceTotals totals;          // of device 0, as the engine counts
+  std::uint64_t refused = 0;    // allocations
+  std::uint64_t iteration = 0;  // launches of the iteration that was found last; 0 none
   std::uint64_t moves = 0;
   std::vector<Decision> decisions;  // as asked for
   std::vector<std::string> notes;
   std::vector<FinalPlacement> placements;  // managed allocations, by order
-  std::string broken;         // the first promise found broken, if checked
+  std::string broken;                      // the first promise found broken, if checked
 };
 
-ReplayResult replay(std::span<const Event> events, const Settings& settings, const ShapeCosts& shapes,
+ReplayResult replay(std::span<const Event> events, const PolicyFile& policy, const ShapeCosts& shapes,
                     const CostTable& costs, const ReplayOptions& options);
 
 }  // namespace spillway::policy

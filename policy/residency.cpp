@@ -149,6 +149,18 @@ bool Residency::moving(AllocationId allocation) const {
   return std::any_of(all.begin(), all.end(), [](const Chunk& chunk) { return chunk.moving; });
 }
 
+Bytes Residency::held_by_moves(DeviceIndex device) const {
+  Bytes total;
+  for (const auto& [decision, move] : open_) {
+    if (this->device(move.range.allocation) != device) continue;
+    const std::vector<Chunk>& all = chunks(move.range.allocation);
+    for (std::uint32_t index = move.range.first.value; index < move.range.first.value + move.range.count; ++index) {
+      if (in_hbm(move.to) || in_hbm(all[index].at)) total += chunk_bytes(move.range.allocation, {index});
+    }
+  }
+  return total;
+}
+
 void Residency::set_prefers_host(const ChunkRange& range, bool prefers) {
   const auto entry = ledgers_.find(range.allocation);
   if (entry == ledgers_.end()) return;

@@ -77,6 +77,8 @@ class Residency {
   std::optional<FinishedMove> finish_move(DecisionId decision, MoveOutcome outcome);
   [[nodiscard]] std::size_t open_moves() const { return open_.size(); }
   [[nodiscard]] bool moving(AllocationId allocation) const;
+  // Bytes of HBM that open moves hold, either way: no room can be made of them before those moves are finished.
+  [[nodiscard]] Bytes held_by_moves(DeviceIndex device) const;
 
   void set_prefers_host(const ChunkRange& range, bool prefers);
   // The GPU touched these without AccessedBy: the driver faults them in (the baselines).

@@ -1,5 +1,5 @@
-// What each launch shape touches and how long it computes: what a replay prices. Tests know it; for a recorded trace it is
-// inferred from the pointers, the copies and the kernel times in it.
+// What each launch shape touches and how long it computes: what a replay prices. Tests know it; for a recorded trace it
+// is inferred from the pointers, the copies and the kernel times in it.
 #pragma once
 
 #include <span>
@@ -27,9 +27,9 @@ struct ShapeCost {
 
 using ShapeCosts = std::unordered_map<LaunchShapeId, ShapeCost>;
 
-// Extents come from the pointers of the whole trace (a use reaches to the next one), compute times from KernelTimed (the
-// shortest seen), else from the bytes at HBM speed. Reads and writes are not known: half of each use is taken as written,
-// except by matrix products, whose operands are read by the default crossings.
+// Extents come from the pointers of the whole trace (a use reaches to the next one), compute times from KernelTimed
+// (the shortest seen), else from the bytes at HBM speed. Reads and writes are not known: half of each use is taken as
+// written, except by matrix products, whose operands are read by the default crossings.
 ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& costs);
 
 }  // namespace spillway::policy

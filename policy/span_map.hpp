@@ -1,9 +1,10 @@
 // The parts of allocations that the program uses as one thing. Caching allocators hand out many tensors from one driver
-// allocation and never tell us; but every tensor shows its start as a pointer sooner or later. Each such pointer is a cut;
-// a span reaches from its cut to the next one. An extent learned from a copy or fill makes a use reach over later cuts.
+// allocation and never tell us; but every tensor shows its start as a pointer sooner or later. Each such pointer is a
+// cut; a span reaches from its cut to the next one. An extent learned from a copy or fill makes a use reach over later
+// cuts.
 //
-// Cuts lie on a grid of 64 KiB: residency is kept in chunks of 2 MiB, so finer cuts would only cost memory. A cut that has
-// not been used for a while is aged out, because the allocator has given its memory to another tensor since.
+// Cuts lie on a grid of 64 KiB: residency is kept in chunks of 2 MiB, so finer cuts would only cost memory. A cut that
+// has not been used for a while is aged out, because the allocator has given its memory to another tensor since.
 // Memory: at most `limit` spans of about 48 bytes (3 MiB by default); at the limit nothing is cut and uses go to the
 // enclosing span. Ids are reused after a span is gone: who keeps one compares version() or Span.
 #pragma once

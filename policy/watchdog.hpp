@@ -2,8 +2,8 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 
 #include "policy/units.hpp"
 
@@ -40,7 +40,7 @@ class Watchdog {
   std::array<Nanoseconds, kSample> recent_{};
   std::size_t count_ = 0;  // of recent_, since the last change or reset
   bool judging_ = false;
-  bool skip_ = false;      // the first iteration after the moves ended is still half old
+  bool skip_ = false;  // the first iteration after the moves ended is still half old
   Nanoseconds before_;
   Nanoseconds after_;
 };

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "policy/pieces.hpp"
-
 namespace spillway::policy {
 namespace {
 
@@ -15,11 +13,30 @@ constexpr std::uint64_t kStretch = 8192;
 // Plans once the layout is settled, in iterations.
 constexpr std::uint64_t kSettledEvery = 16;
 constexpr std::uint64_t kEagerIterations = 3;
-constexpr std::uint32_t kAgeAfter = 4;        // epochs a cut stays without being used
-constexpr std::uint32_t kMostOpenOut = 4;     // four workers send out at once (17-23 GB/s against 10-15 for one)
+constexpr std::uint32_t kAgeAfter = 4;     // epochs a cut stays without being used
+constexpr std::uint32_t kMostOpenOut = 4;  // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
+constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
+Pin pin_of(const Rule* rule) {
+  if (rule == nullptr) return {};
+  Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
+  switch (rule->action.place.value_or(RulePlace::automatic)) {
+    case RulePlace::device:
+      pin.pinned = Piece::Pinned::in_hbm;
+      break;
+    case RulePlace::host:
+    case RulePlace::stream:
+      pin.pinned = Piece::Pinned::on_host;
+      break;
+    case RulePlace::automatic:
+      break;
+  }
+  return pin;
+}
+
 constexpr std::uint32_t kHoldAfterMistake = 32;
-constexpr std::uint64_t kQueueDepth = 1024;   // launches a program can be ahead of its device
+constexpr std::size_t kMostTransientSizes = 4096;
+constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead of its device
 
 }  // namespace
 
@@ -36,7 +53,30 @@ void Adaptive::settled(const Allocation& allocation) {
   if (std::find(devices_.begin(), devices_.end(), allocation.device) == devices_.end()) {
     devices_.push_back(allocation.device);
   }
-  replan_ = true;
+  Birth& birth = births_[allocation.id];
+  birth.launch = forecast_.launches().value;
+  birth.transient = transient_sizes_.contains(allocation.bytes.count());
+  if (birth.transient) {
+    transient_live_ += allocation.bytes;
+    transient_peak_ = std::max(transient_peak_, transient_live_);
+  } else {
+    replan_ = true;
+  }
+}
+
+void Adaptive::learn_transient(const Allocation& allocation) {
+  const auto birth = births_.find(allocation.id);
+  if (birth == births_.end()) return;
+  const std::uint64_t life = forecast_.launches().value - birth->second.launch;
+  if (birth->second.transient) {
+    transient_live_ -= allocation.bytes;
+  } else if (forecast_.period() != LaunchCount() && life < forecast_.period().count() &&
+             transient_sizes_.size() < kMostTransientSizes) {
+    ++transient_sizes_[allocation.bytes.count()];
+  } else {
+    replan_ = true;
+  }
+  births_.erase(birth);
 }
 
 void Adaptive::freeing(const Allocation& allocation) {
@@ -47,11 +87,12 @@ void Adaptive::freeing(const Allocation& allocation) {
   std::erase_if(in_, names);
   std::erase_if(last_change_, names);
   std::erase_if(open_, names);
-  replan_ = true;
+  learn_transient(allocation);
 }
 
 void Adaptive::heard(const Event& event) {
-  if (const auto* function = std::get_if<FunctionSeen>(&event.body)) functions_.seen(function->function, function->name);
+  if (const auto* function = std::get_if<FunctionSeen>(&event.body))
+    functions_.seen(function->function, function->name);
 }
 
 void Adaptive::used(const Use& use) {
@@ -93,8 +134,7 @@ void Adaptive::launched(const Use& use) {
     iteration_began_ = use.time;
     locked_at_ = use.launch.value;
   } else if (forecast_.boundary()) {
-    const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled
-                                                                                 : Watchdog::Moves::open;
+    const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled : Watchdog::Moves::open;
     // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
     const bool paced = use.launch.value >= locked_at_ + kQueueDepth;
     const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
@@ -117,8 +157,9 @@ void Adaptive::judge_candidate() {
   forecast_.accept();
   writer_.note({}, {}, {}, "an iteration of " + std::to_string(period.count()) + " launches was found", {});
   // Both periods are iterations: learning from each tells what stays in between.
-  history_.iteration((profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_), profile_),
-                     book_, functions_, spans_);
+  history_.iteration(
+      (profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_), profile_), book_,
+      functions_, spans_);
   replan_ = true;
   end_of_iteration();
 }
@@ -151,21 +192,48 @@ void Adaptive::plan(LaunchNumber launch) {
   out_.clear();
   in_.clear();
   left_out_ = 0;
+  match_rules();
   for (const DeviceIndex device : devices_) plan_device(device, launch);
+  transient_peak_before_ = transient_peak_;
+  transient_peak_ = transient_live_;
   pump();
+}
+
+// First match wins, over all uses of a span: the rule with the lowest number.
+void Adaptive::match_rules() {
+  pins_.clear();
+  if (books_.rules.empty()) return;
+  pins_.resize(spans_.id_bound());
+  for (const SpanId span : profile_.spans()) {
+    const Allocation* allocation = books_.allocations.find(spans_.span(span).allocation);
+    if (allocation == nullptr) continue;
+    const TouchFacts facts{allocation->rules, classes_.of(span), {}};
+    const Rule* first = nullptr;
+    for (const ProfiledUse& use : profile_.uses(span)) {
+      const Rule* rule = books_.rules.match_argument(book_.site(use.shape).function, use.argument, facts);
+      if (rule != nullptr && (first == nullptr || rule->number < first->number)) first = rule;
+    }
+    pins_[span.value] = pin_of(first);
+  }
 }
 
 std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
   std::vector<AllocationId> ids;
   for (const auto& [id, allocation] : books_.allocations.all()) {
+    // What is younger than the profile has not had its chance to be used.
+    const auto birth = births_.find(id);
+    if (birth != births_.end() && birth->second.launch >= profile_.first_launch().value && birth->second.launch > 0)
+      continue;
     if (allocation.device == device && allocation.life == AllocationLife::live && books_.residency.holds(id)) {
       ids.push_back(id);
     }
   }
   std::sort(ids.begin(), ids.end());  // the map's order is not the same everywhere
   std::vector<Piece> pieces;
-  const Learned learned{profile_, history_, classes_, spans_};
-  for (const AllocationId id : ids) left_out_ += cut_pieces(id, learned, books_.residency, pieces);
+  const Learned learned{profile_, history_, classes_, spans_, pins_};
+  for (const AllocationId id : ids) {
+    left_out_ += cut_pieces(id, pin_of(books_.allocations.find(id)->rule), learned, books_.residency, pieces);
+  }
   return pieces;
 }
 
@@ -173,6 +241,7 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
   const std::vector<Piece> pieces = pieces_of(device);
   PlannerLimits limits;
   limits.room = books_.room(device);
+  limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_live_);
   limits.host_room = books_.host_room();
   const Exchange exchange = plan_exchange(pieces, limits, costs_);
   if (exchange.empty()) return;
@@ -183,6 +252,7 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
     cause.span_class = static_cast<std::uint16_t>(piece.span_class);
     cause.worth = shown_worth(piece, costs_);
     cause.launch = launch;
+    if (piece.pinned != Piece::Pinned::no) cause.reason = Reason::rule, cause.rule = piece.rule;
     return PlannedMove{piece.range, to, cause};
   };
   last_change_.clear();
@@ -205,12 +275,18 @@ void Adaptive::pump() {
     open_.push_back(move);
     last_change_.push_back(move);
   };
-  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut) {
+  // Room for plain memory can be made only of what is not moving.
+  const auto few = [this](const PlannedMove& move) {
+    const DeviceIndex device = books_.residency.device(move.range.allocation);
+    const Bytes window = books_.residency.usage(device).held() + books_.room(device);
+    return books_.residency.held_by_moves(device) <= Bytes(window.count() / kMovingShare);
+  };
+  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut && (open_.empty() || few(out_.front()))) {
     const PlannedMove move = out_.front();
     out_.pop_front();
     open(move);
   }
-  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn) {
+  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn && (open_.empty() || few(in_.front()))) {
     const PlannedMove move = in_.front();
     const DeviceIndex device = books_.residency.device(move.range.allocation);
     if (books_.residency.growth(move.range) > books_.room(device)) {
@@ -242,9 +318,10 @@ void Adaptive::take_back() {
   hold_ = kHoldAfterMistake * taken_back_;
   Cause cause;
   cause.reason = Reason::watchdog;
-  writer_.note({}, {}, {}, "the last change made an iteration take " + std::to_string(watchdog_.after().count() / 1000) +
-                               " us instead of " + std::to_string(watchdog_.before().count() / 1000) +
-                               " us: it is taken back", cause);
+  writer_.note({}, {}, {},
+               "the last change made an iteration take " + std::to_string(watchdog_.after().count() / 1000) +
+                   " us instead of " + std::to_string(watchdog_.before().count() / 1000) + " us: it is taken back",
+               cause);
   for (const PlannedMove& move : last_change_) {
     const bool inward = move.to == Placement::host;
     (inward ? in_ : out_).push_back({move.range, inward ? Placement::device : Placement::host, cause});
@@ -269,6 +346,8 @@ void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
     writer_.advise(piece.range, Advice::prefer_host, cause);
     if (writer_.move(piece.range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += piece.bytes;
   }
+  // What is too young to be planned goes last.
+  if (freed < bytes) Arrival::make_room(device, bytes - freed);
 }
 
 void Adaptive::note_classes() {

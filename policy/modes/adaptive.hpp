@@ -2,14 +2,16 @@
 // everything fits it only watches.
 //
 // Once an iteration is known, a plan is made at its end: pieces that earn HBM least are exchanged for those that would
-// earn most, least loss first, in calls of up to 32 MiB, a bounded number at a time. The default for what does not earn HBM is
-// to be read and written in place.
+// earn most, least loss first, in calls of up to 32 MiB, a bounded number at a time. The default for what does not earn
+// HBM is to be read and written in place.
 //
-// Cost: a launch seen before is one array look-up and one step of the forecast; plans cost milliseconds, once an iteration.
+// Cost: a launch seen before is one array look-up and one step of the forecast; plans cost milliseconds, once an
+// iteration.
 #pragma once
 
 #include <deque>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "policy/access_history.hpp"
@@ -19,6 +21,7 @@
 #include "policy/iteration_profile.hpp"
 #include "policy/launch_book.hpp"
 #include "policy/modes/arrival.hpp"
+#include "policy/pieces.hpp"
 #include "policy/planner.hpp"
 #include "policy/span_map.hpp"
 #include "policy/watchdog.hpp"
@@ -47,6 +50,8 @@ class Adaptive : public Arrival {
     Cause cause;
   };
 
+  // An allocation that was freed within an iteration of its making; others of its size are taken to be like it.
+  void learn_transient(const Allocation& allocation);
   [[nodiscard]] bool spilling() const;
   void launched(const Use& use);
   void learn_copy(const Use& use);
@@ -56,6 +61,7 @@ class Adaptive : public Arrival {
   void profile_latest(LaunchCount length);
   void plan(LaunchNumber launch);
   void plan_device(DeviceIndex device, LaunchNumber launch);
+  void match_rules();
   void take_back();
   // Opens planned moves as far as the room and the number of open ones allow.
   void pump();
@@ -73,15 +79,25 @@ class Adaptive : public Arrival {
   Classes classes_;
   CostTable costs_;
   Watchdog watchdog_;
+  std::vector<Pin> pins_;  // by span id, of the policy file's rules
+
+  struct Birth {
+    std::uint64_t launch = 0;
+    bool transient = false;  // counted in `transient_live_`
+  };
+  std::unordered_map<AllocationId, Birth> births_;
+  std::unordered_map<std::uint64_t, std::uint64_t> transient_sizes_;  // bytes -> how often seen
+  Bytes transient_live_;
+  Bytes transient_peak_;  // since the last plan but one
+  Bytes transient_peak_before_;
 
   std::vector<DeviceIndex> devices_;
-  std::vector<NamedPointer> pointers_;   // scratch of used()
-  std::vector<SpanId> touched_;          // scratch
+  std::vector<NamedPointer> pointers_;  // scratch of used()
+  std::vector<SpanId> touched_;         // scratch
   Epoch epoch_{1};
-  Bytes allocated_;                      // managed, live: a change asks for a new plan
   bool replan_ = true;
   std::uint32_t left_out_ = 0;
-  std::uint64_t planned_at_ = 0;         // launch of the last plan
+  std::uint64_t planned_at_ = 0;  // launch of the last plan
   std::uint64_t planned_iterations_ = 0;
   std::uint64_t locked_at_ = 0;
   std::string noted_classes_;

@@ -24,6 +24,7 @@ struct Books {
   // Bytes that may still come into HBM on this device: window - resident - arriving - promised.
   std::function<Bytes(DeviceIndex)> room;
   std::function<Bytes()> host_room;  // host memory that may still be filled
+  const RuleMatcher& rules;
 };
 
 // The only way to decide anything after an allocation's backing. Every promise about moves is kept here, once.

@@ -23,7 +23,8 @@ TEST(Bounds, OfAlikeChunksTheShareThatDoesNotFitCrosses) {
 }
 
 TEST(Bounds, TheHotChunkIsKeptAndTheColdOneCrosses) {
-  const std::vector<BoundChunk> chunks{chunk(100, true, {{0, 100, 100}}), chunk(100, true, {{1, 1600, 0}, {50, 1600, 0}})};
+  const std::vector<BoundChunk> chunks{chunk(100, true, {{0, 100, 100}}),
+                                       chunk(100, true, {{1, 1600, 0}, {50, 1600, 0}})};
   EXPECT_NEAR(least_traffic(chunks, 100, 100, Traffic::both), 200, 10);
 }
 
@@ -38,7 +39,8 @@ double brute_force(const std::vector<BoundChunk>& chunks, double window, std::ui
         for (std::size_t i = 0; i < chunks.size(); ++i) {
           const auto& uses = chunks[i].uses;
           std::size_t gap = uses.size() - 1;
-          for (std::size_t u = 0; u < uses.size(); ++u) if (uses[u].time <= t) gap = u;
+          for (std::size_t u = 0; u < uses.size(); ++u)
+            if (uses[u].time <= t) gap = u;
           if (resident[i][gap]) held += chunks[i].bytes;
         }
         if (held > window) return;
@@ -50,8 +52,10 @@ double brute_force(const std::vector<BoundChunk>& chunks, double window, std::ui
           const bool before = resident[i][(u + uses.size() - 1) % uses.size()], after = resident[i][u];
           const double leave = chunks[i].written ? chunks[i].bytes : 0;
           const double in_place = uses[u].reads + uses[u].writes;
-          if (before) cost += after ? 0 : leave;
-          else cost += after ? chunks[i].bytes : std::min(in_place, chunks[i].bytes + leave);
+          if (before)
+            cost += after ? 0 : leave;
+          else
+            cost += after ? chunks[i].bytes : std::min(in_place, chunks[i].bytes + leave);
         }
       }
       best = std::min(best, cost);
@@ -77,7 +81,8 @@ TEST(Bounds, NoCourseIsBetterThanTheBoundAndItIsNotFarBelow) {
     for (int c = 0; c < 5; ++c) {
       BoundChunk made{10, random() % 2 == 0, {}};
       std::uint32_t time = random() % 8;
-      for (int u = 0; u < 3; ++u, time += 1 + random() % 8) made.uses.push_back({time, 10.0 * (random() % 3), 10.0 * (random() % 2)});
+      for (int u = 0; u < 3; ++u, time += 1 + random() % 8)
+        made.uses.push_back({time, 10.0 * (random() % 3), 10.0 * (random() % 2)});
       chunks.push_back(std::move(made));
     }
     const double best = brute_force(chunks, 20, 32);

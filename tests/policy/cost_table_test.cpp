@@ -26,7 +26,8 @@ TEST(CostTable, TakesAnySubsetInAnyOrder) {
 
 TEST(CostTable, NamesEveryMistakeAndKeepsTheDefault) {
   std::vector<std::string> problems;
-  const CostTable costs = read_costs("{\"link_in\": 0, \"linkin\": 5, \"hbm\": fast, \"move_out\": -1, \"move_in\": 1e9}", problems);
+  const CostTable costs =
+      read_costs("{\"link_in\": 0, \"linkin\": 5, \"hbm\": fast, \"move_out\": -1, \"move_in\": 1e9}", problems);
   ASSERT_EQ(problems.size(), 4u);
   EXPECT_EQ(problems[0], "link_in: '0' is not a number above 0; write it in bytes/s");
   EXPECT_NE(problems[1].find("'linkin' is no cost"), std::string::npos);
@@ -39,7 +40,9 @@ TEST(CostTable, NamesEveryMistakeAndKeepsTheDefault) {
 
 TEST(CostTable, AgreesWithWhatWasMeasured) {
   const CostTable costs;
-  const auto rate = [&costs](Bytes batch) { return static_cast<double>((1_GiB).count()) / costs.bring_in(1_GiB, batch) / 1e9; };
+  const auto rate = [&costs](Bytes batch) {
+    return static_cast<double>((1_GiB).count()) / costs.bring_in(1_GiB, batch) / 1e9;
+  };
   EXPECT_NEAR(rate(2_MiB), 17, 5);  // calls of 2 / 8 / 32 / 256 MiB
   EXPECT_NEAR(rate(8_MiB), 33, 5);
   EXPECT_NEAR(rate(32_MiB), 42, 3);

@@ -11,8 +11,9 @@ class Model {
  public:
   std::map<std::uint64_t, LaunchLoad> loads;
   std::map<std::uint64_t, double> ends;  // of moves
-  DeviceModel model{CostTable{}, {[this](LaunchNumber n) { return loads[n.value]; },
-                                  [this](DecisionId id, Seconds at) { ends[id.value] = at.count(); }}};
+  DeviceModel model{CostTable{},
+                    {[this](LaunchNumber n) { return loads[n.value]; },
+                     [this](DecisionId id, Seconds at) { ends[id.value] = at.count(); }}};
   void move(std::uint64_t id, Bytes bytes, MoveJob::Way way, LaunchNumber after = {}, bool front = false) {
     MoveJob job;
     job.decision = {id};

@@ -18,8 +18,10 @@ class Sequence {
     ++played;
     forecast.launched(launch_key({function}, 1024), {shape});
     if (forecast.candidate() != LaunchCount()) {
-      if (how_ == Candidates::reject_short && forecast.candidate().count() < shortest_) forecast.reject();
-      else forecast.accept();
+      if (how_ == Candidates::reject_short && forecast.candidate().count() < shortest_)
+        forecast.reject();
+      else
+        forecast.accept();
     }
     ASSERT_EQ(forecast.check_invariants(), "") << "launch " << played;
   }
@@ -46,9 +48,11 @@ std::vector<std::uint32_t> training(int layers, int micro = 1) {
   std::vector<std::uint32_t> all;
   for (int m = 0; m < micro; ++m) {
     all.push_back(1);
-    for (int i = 0; i < layers; ++i) for (std::uint32_t f = 10; f < 22; ++f) all.push_back(f);
+    for (int i = 0; i < layers; ++i)
+      for (std::uint32_t f = 10; f < 22; ++f) all.push_back(f);
     all.push_back(2);
-    for (int i = 0; i < layers; ++i) for (std::uint32_t f = 30; f < 50; ++f) all.push_back(f);
+    for (int i = 0; i < layers; ++i)
+      for (std::uint32_t f = 30; f < 50; ++f) all.push_back(f);
   }
   for (std::uint32_t f = 60; f < 70; ++f) all.push_back(f);
   return all;

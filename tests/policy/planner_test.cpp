@@ -25,7 +25,8 @@ Bytes sum(std::span<const Piece> pieces, const std::vector<std::uint32_t>& which
 }
 
 TEST(Planner, ColdGoesOutForHotAndNothingElseMoves) {
-  const std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 16, 8, true), piece(32, 16, 4, false), piece(48, 16, 1, false)};
+  const std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 16, 8, true), piece(32, 16, 4, false),
+                                  piece(48, 16, 1, false)};
   const Exchange plan = plan_exchange(pieces, {}, {});
   EXPECT_EQ(plan.out, (std::vector<std::uint32_t>{0}));
   EXPECT_EQ(plan.in, (std::vector<std::uint32_t>{2}));
@@ -70,7 +71,8 @@ TEST(Planner, HostMemoryThatIsFullKeepsPiecesIn) {
   EXPECT_TRUE(plan_exchange(pieces, limits, {}).empty());
 }
 
-// Invariants on random layouts, and the worth left outside compared with the best possible filling (fractional knapsack).
+// Invariants on random layouts, and the worth left outside compared with the best possible filling (fractional
+// knapsack).
 TEST(Planner, FitsTheWindowAndComesCloseToTheBestFilling) {
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     auto random = [engine = std::mt19937(seed)]() mutable { return static_cast<std::uint32_t>(engine()); };
@@ -101,7 +103,8 @@ TEST(Planner, FitsTheWindowAndComesCloseToTheBestFilling) {
     }
     std::vector<std::size_t> order(pieces.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return pieces[a].crossings > pieces[b].crossings; });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return pieces[a].crossings > pieces[b].crossings; });
     double best = 0;
     for (const std::size_t i : order) {
       const double bytes = std::min(left, static_cast<double>(pieces[i].bytes.count()));

@@ -135,7 +135,8 @@ TEST(SpanMap, AgreesWithTheSlowReferenceOnRandomPrograms) {
       } else {
         const AllocationId id = ids[random() % ids.size()];
         const std::uint64_t grain = random() % reference.grains(id);
-        const std::uint64_t extent = what < 6 ? std::min<std::uint64_t>(1 + random() % 60, reference.grains(id) - grain) : 0;
+        const std::uint64_t extent =
+            what < 6 ? std::min<std::uint64_t>(1 + random() % 60, reference.grains(id) - grain) : 0;
         touch(map, id, kSpanGrid * grain, kSpanGrid * extent, {step});
         reference.touch(id, grain, extent, step);
       }

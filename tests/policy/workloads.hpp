@@ -1,5 +1,5 @@
-// Programs that never ran: the events that well-known kinds of CUDA programs would make, and what each of their launches
-// really touches. For tests of the brain: the truth is known here, and the engine does not see it.
+// Programs that never ran: the events that well-known kinds of CUDA programs would make, and what each of their
+// launches really touches. For tests of the brain: the truth is known here, and the engine does not see it.
 #pragma once
 
 #include <algorithm>
@@ -67,10 +67,13 @@ class Writer {
 
   void launch(const std::string& function, const std::vector<Argument>& arguments, double seconds,
               std::uint64_t threads = 65536) {
-    auto [entry, fresh] = functions_.try_emplace(function, FunctionId{static_cast<std::uint32_t>(functions_.size() + 1)});
+    auto [entry, fresh] =
+        functions_.try_emplace(function, FunctionId{static_cast<std::uint32_t>(functions_.size() + 1)});
     if (fresh) event(FunctionSeen{entry->second, function});
     std::string key = function + ":" + std::to_string(threads);
-    for (const Argument& a : arguments) key += "," + std::to_string(a.index) + "@" + std::to_string(a.tensor.address.value) + "+" + std::to_string(a.tensor.bytes.count());
+    for (const Argument& a : arguments)
+      key += "," + std::to_string(a.index) + "@" + std::to_string(a.tensor.address.value) + "+" +
+             std::to_string(a.tensor.bytes.count());
     auto [shape, first] = shapes_.try_emplace(key, LaunchShapeId{static_cast<std::uint32_t>(shapes_.size() + 1)});
     if (first) {
       LaunchShapeSeen seen{shape->second, entry->second, threads, {}};
@@ -100,7 +103,9 @@ class Writer {
 
  private:
   template <class Body>
-  void event(Body body) { work.events.push_back({Nanoseconds(now_ += 100), EventBody(std::move(body))}); }
+  void event(Body body) {
+    work.events.push_back({Nanoseconds(now_ += 100), EventBody(std::move(body))});
+  }
 
   std::map<Address, std::pair<AllocationId, Bytes>> ids_;
   std::map<std::string, FunctionId> functions_;
@@ -113,8 +118,8 @@ class Writer {
   Bytes live_;
 };
 
-// Behaves as PyTorch's: 2 MiB segments for small tensors, 20 MiB for up to 10 MiB, else one of its own rounded to 2 MiB;
-// best fit, blocks are split and merged, nothing goes back to the driver.
+// Behaves as PyTorch's: 2 MiB segments for small tensors, 20 MiB for up to 10 MiB, else one of its own rounded to 2
+// MiB; best fit, blocks are split and merged, nothing goes back to the driver.
 class CachingAllocator {
  public:
   explicit CachingAllocator(Writer& writer) : writer_(writer) {}
@@ -128,7 +133,9 @@ class CachingAllocator {
       if (best == blocks_.end() || block->second.bytes < best->second.bytes) best = block;
     }
     if (best == blocks_.end()) {
-      const std::uint64_t segment = small ? 2 << 20 : size < (10 << 20) ? 20 << 20 : (size + (2 << 20) - 1) / (2 << 20) * (2 << 20);
+      const std::uint64_t segment = small               ? 2 << 20
+                                    : size < (10 << 20) ? 20 << 20
+                                                        : (size + (2 << 20) - 1) / (2 << 20) * (2 << 20);
       const Address address = writer_.driver_allocate(Bytes(segment));
       best = blocks_.emplace(address.value, Block{segment, address.value, false, small}).first;
     }
@@ -175,7 +182,7 @@ struct GptOptions {
   std::uint64_t vocabulary = 8192;
   int iterations = 60;
   Adam adam = Adam::fused;
-  int micro_steps = 1;   // gradient accumulation
+  int micro_steps = 1;     // gradient accumulation
   int evaluate_every = 0;  // iterations; an evaluation is forward only
 };
 
@@ -226,8 +233,8 @@ class GptTraining {
     writer_.launch("cast_kernel", {{0, cast, 0, 1}, {1, weight, 1, 0}}, memory_seconds(weight.bytes));
     const Tensor y = activation(columns);
     const double again = std::max(1.0, static_cast<double>(o_.tokens) / 256);
-    writer_.launch("sm90_xmma_gemm_bf16", {{0, x, 4, 0}, {1, cast, std::min(again, 16.0), 0}, {2, y, 0, 1}}, gemm_seconds(weight),
-                   o_.tokens / 128 * (columns / 128 + 1) * 384);
+    writer_.launch("sm90_xmma_gemm_bf16", {{0, x, 4, 0}, {1, cast, std::min(again, 16.0), 0}, {2, y, 0, 1}},
+                   gemm_seconds(weight), o_.tokens / 128 * (columns / 128 + 1) * 384);
     pool_.free(cast);
     return y;
   }
@@ -269,13 +276,14 @@ class GptTraining {
     for (int layer = o_.layers - 1; layer >= 0; --layer) {
       const std::size_t at = 1 + static_cast<std::size_t>(layer) * 4;
       const std::size_t base = 1 + static_cast<std::size_t>(layer) * 6;
-      dy = linear_backward(dy, saved[base + 4], at + 3, 4 * d);       // through the second matrix
+      dy = linear_backward(dy, saved[base + 4], at + 3, 4 * d);  // through the second matrix
       dy = elementwise_backward("gelu_backward", dy, saved[base + 3]);
       dy = linear_backward(dy, saved[base + 2], at + 2, d);
       dy = elementwise_backward("residual_backward", dy, saved[base + 2]);
       dy = linear_backward(dy, saved[base + 1], at + 1, d);
       const Tensor dqkv = activation(3 * d);
-      writer_.launch("flash_bwd_kernel", {{0, dqkv, 0, 1}, {1, dy, 1, 0}, {2, saved[base], 1, 0}}, memory_seconds(dqkv.bytes) * 8);
+      writer_.launch("flash_bwd_kernel", {{0, dqkv, 0, 1}, {1, dy, 1, 0}, {2, saved[base], 1, 0}},
+                     memory_seconds(dqkv.bytes) * 8);
       pool_.free(dy);
       dy = linear_backward(dqkv, saved[base - 1], at, d);
       for (std::size_t i = 0; i < 6; ++i) pool_.free(saved[base + i]);
@@ -295,7 +303,8 @@ class GptTraining {
 
   Tensor linear_backward(const Tensor& dy, const Tensor& x, std::size_t weight, std::uint64_t columns) {
     const Tensor& w = weights_[weight];
-    writer_.launch("sm90_xmma_wgrad_bf16", {{0, dy, 4, 0}, {1, x, 4, 0}, {2, gradients_[weight], 1, 1}}, gemm_seconds(w));
+    writer_.launch("sm90_xmma_wgrad_bf16", {{0, dy, 4, 0}, {1, x, 4, 0}, {2, gradients_[weight], 1, 1}},
+                   gemm_seconds(w));
     const Tensor cast = pool_.allocate(Bytes(w.bytes.count() / 2), Role::other);
     writer_.launch("cast_kernel", {{0, cast, 0, 1}, {1, w, 1, 0}}, memory_seconds(w.bytes));
     const Tensor dx = activation(columns);
@@ -316,7 +325,8 @@ class GptTraining {
     for (std::size_t begin = 0; begin < weights_.size(); begin += kGroup) {
       const std::size_t end = std::min(weights_.size(), begin + kGroup);
       if (o_.adam == Adam::fused) {
-        update("FusedAdamMathFunctor", begin, end, {{&weights_, 1, 1}, {&gradients_, 1, 0}, {&first_, 1, 1}, {&second_, 1, 1}});
+        update("FusedAdamMathFunctor", begin, end,
+               {{&weights_, 1, 1}, {&gradients_, 1, 0}, {&first_, 1, 1}, {&second_, 1, 1}});
       } else {
         update("multi_tensor_apply_lerp", begin, end, {{&first_, 1, 1}, {&gradients_, 1, 0}});
         update("multi_tensor_apply_addcmul", begin, end, {{&second_, 1, 1}, {&gradients_, 1, 0}});
@@ -412,14 +422,17 @@ inline Workload llama_decode(const DecodeOptions& o) {
       for (const Tensor& weight : {weights[at][0]}) {
         writer.launch("gemv_bf16", {{0, weight, 1, 0}, {1, y, 1, 0}, {2, x, 0, 1}}, seconds(weight.bytes), 8192);
       }
-      const Bytes filled(o.kv_per_layer.count() * static_cast<std::uint64_t>(token + 8) / static_cast<std::uint64_t>(o.tokens + 8));
+      const Bytes filled(o.kv_per_layer.count() * static_cast<std::uint64_t>(token + 8) /
+                         static_cast<std::uint64_t>(o.tokens + 8));
       Tensor k = keys[at], v = values[at];
       k.bytes = v.bytes = 4_KiB;
       writer.launch("reshape_and_cache_kv_cache", {{0, x, 1, 0}, {1, k, 0, 1}, {2, v, 0, 1}}, 2e-6, 512);
       k.bytes = v.bytes = filled;
-      writer.launch("flash_attention_decode", {{0, x, 1, 0}, {1, k, 1, 0}, {2, v, 1, 0}, {3, y, 0, 1}}, seconds(filled + filled), 4096);
+      writer.launch("flash_attention_decode", {{0, x, 1, 0}, {1, k, 1, 0}, {2, v, 1, 0}, {3, y, 0, 1}},
+                    seconds(filled + filled), 4096);
       for (std::size_t i = 1; i < 4; ++i) {
-        writer.launch("gemv_bf16", {{0, weights[at][i], 1, 0}, {1, y, 1, 0}, {2, x, 0, 1}}, seconds(weights[at][i].bytes), 8192 * (i + 1));
+        writer.launch("gemv_bf16", {{0, weights[at][i], 1, 0}, {1, y, 1, 0}, {2, x, 0, 1}},
+                      seconds(weights[at][i].bytes), 8192 * (i + 1));
       }
     }
     writer.end_iteration();
@@ -445,14 +458,57 @@ inline Workload mlp_adam(int layers = 24, Bytes weight_bytes = 32_MiB, int itera
   const auto n = static_cast<std::size_t>(layers);
   for (int step = 0; step < iterations; ++step) {
     for (std::size_t i = 0; i + 1 < n; ++i) {
-      writer.launch("mlp_forward", {{0, activations[i], 1, 0}, {1, weights[i], 1, 0}, {2, activations[i + 1], 0, 1}}, 1e-4);
+      writer.launch("mlp_forward", {{0, activations[i], 1, 0}, {1, weights[i], 1, 0}, {2, activations[i + 1], 0, 1}},
+                    1e-4);
     }
     for (std::size_t i = n - 1; i > 0; --i) {
-      writer.launch("mlp_backward_weight", {{0, activations[i], 1, 0}, {1, activations[i - 1], 1, 0}, {2, gradients[i], 0, 1}}, 1e-4);
-      writer.launch("mlp_backward_data", {{0, activations[i], 1, 0}, {1, weights[i], 1, 0}, {2, activations[i - 1], 0, 1}}, 1e-4);
+      writer.launch("mlp_backward_weight",
+                    {{0, activations[i], 1, 0}, {1, activations[i - 1], 1, 0}, {2, gradients[i], 0, 1}}, 1e-4);
+      writer.launch("mlp_backward_data",
+                    {{0, activations[i], 1, 0}, {1, weights[i], 1, 0}, {2, activations[i - 1], 0, 1}}, 1e-4);
     }
     for (std::size_t i = 0; i < n; ++i) {
-      writer.launch("update_rule", {{0, weights[i], 1, 1}, {1, gradients[i], 1, 0}, {2, first[i], 1, 1}, {3, second[i], 1, 1}}, 8e-5);
+      writer.launch("update_rule",
+                    {{0, weights[i], 1, 1}, {1, gradients[i], 1, 0}, {2, first[i], 1, 1}, {3, second[i], 1, 1}}, 8e-5);
+    }
+    writer.end_iteration();
+  }
+  for (const auto* list : {&weights, &gradients, &first, &second}) {
+    writer.work.tensors.insert(writer.work.tensors.end(), list->begin(), list->end());
+  }
+  return std::move(writer.work);
+}
+
+// The MLP with Adam again, by a program that asks the driver for each activation and frees it in the same step.
+inline Workload mlp_without_pool(int layers = 24, Bytes weight_bytes = 32_MiB, int iterations = 60) {
+  Writer writer;
+  std::vector<Tensor> weights, gradients, first, second;
+  const auto make = [&](Role role) { return Tensor{writer.driver_allocate(weight_bytes), weight_bytes, role}; };
+  for (int i = 0; i < layers; ++i) {
+    weights.push_back(make(Role::weight));
+    gradients.push_back(make(Role::gradient));
+    first.push_back(make(Role::state));
+    second.push_back(make(Role::state));
+  }
+  const auto n = static_cast<std::size_t>(layers);
+  for (int step = 0; step < iterations; ++step) {
+    std::vector<Tensor> activations;
+    for (std::size_t i = 0; i < n; ++i) {
+      activations.push_back({writer.driver_allocate(24_MiB), 24_MiB, Role::activation});
+      if (i > 0)
+        writer.launch("mlp_forward", {{0, activations[i - 1], 4, 0}, {1, weights[i], 1, 0}, {2, activations[i], 0, 1}},
+                      1e-4);
+    }
+    for (std::size_t i = n - 1; i > 0; --i) {
+      writer.launch("mlp_backward_weight",
+                    {{0, activations[i], 4, 0}, {1, activations[i - 1], 4, 0}, {2, gradients[i], 0, 1}}, 1e-4);
+      writer.launch("mlp_backward_data",
+                    {{0, activations[i], 4, 0}, {1, weights[i], 1, 0}, {2, activations[i - 1], 0, 1}}, 1e-4);
+    }
+    for (const Tensor& activation : activations) writer.driver_free(activation.address);
+    for (std::size_t i = 0; i < n; ++i) {
+      writer.launch("update_rule",
+                    {{0, weights[i], 1, 1}, {1, gradients[i], 1, 0}, {2, first[i], 1, 1}, {3, second[i], 1, 1}}, 8e-5);
     }
     writer.end_iteration();
   }

@@ -1,0 +1,59 @@
+// spillway plan: from a trace and a budget to a policy file for the next run.
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "policy/plan.hpp"
+#include "tools/command.hpp"
+#include "tools/replay.hpp"
+
+namespace spillway::tools {
+namespace {
+
+class PlanCommand : public Command {
+ public:
+  void add_options(CLI::App& app) override {
+    app.add_option("trace", trace_, "Trace file (.swt)")->required();
+    app.add_option("--device-budget", budget_, "Budget of the next run: a size such as 16GiB, or a share such as 80%")
+        ->required();
+    app.add_option("-o,--output", output_, "Policy file to write (default: stdout)");
+  }
+
+  int run() override {
+    policy::Settings settings;
+    if (const auto problem = policy::set_setting(settings, "memory.device_budget", budget_, "--device-budget")) {
+      return complain(problem->sentence());
+    }
+    TraceEvents trace;
+    if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
+    if (trace.launches == 0)
+      return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
+    ReplayRequest request;
+    request.budget = settings.device_budget;
+    request.keep = policy::ReplayOptions::Keep::decisions;
+    const std::vector<NamedReplay> replays = replay_all(trace, {{"adaptive", {settings, {}}}}, request);
+    const policy::ReplayResult& result = replays.front().result;
+    const auto count = static_cast<std::uint64_t>(iterations(result));
+    const std::string text = policy::write_plan(policy::make_plan(result, settings, count));
+    if (output_.empty()) {
+      print(text);
+      return kSuccess;
+    }
+    std::ofstream file(output_, std::ios::binary);
+    file << text;
+    if (!file.flush()) return complain("cannot write " + output_ + ": " + std::strerror(errno), kFailure);
+    return kSuccess;
+  }
+
+ private:
+  std::string trace_;
+  std::string budget_;
+  std::string output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plan_command() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace spillway::tools

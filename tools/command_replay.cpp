@@ -1,0 +1,65 @@
+// spillway replay: a trace under other policies and budgets, without a GPU, beside what no policy can beat.
+#include <CLI/CLI.hpp>
+
+#include "policy/size_text.hpp"
+#include "tools/command.hpp"
+#include "tools/replay.hpp"
+
+namespace spillway::tools {
+namespace {
+
+class ReplayCommand : public Command {
+ public:
+  void add_options(CLI::App& app) override {
+    app.add_option("trace", trace_, "Trace file (.swt)")->required();
+    app.add_option("--policy", policy_, "Policy file, or a mode")->capture_default_str();
+    app.add_option("--compare", compare_, "More policy files or modes, each a line of the table");
+    app.add_option("--device-budget", budget_,
+                   "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%");
+    app.add_option("--from-launch", from_,
+                   "Count from this launch on (default: the middle of the trace, after learning)");
+    app.add_flag("--json", json_, "Print JSON");
+  }
+
+  int run() override {
+    ReplayRequest request;
+    if (!budget_.empty()) {
+      policy::Settings settings;
+      if (const auto problem = policy::set_setting(settings, "memory.device_budget", budget_, "--device-budget")) {
+        return complain(problem->sentence());
+      }
+      request.budget = settings.device_budget;
+    }
+    if (from_ > 0) request.from_launch = from_;
+    std::vector<NamedPolicy> policies;
+    compare_.insert(compare_.begin(), policy_);
+    for (const std::string& name : compare_) {
+      NamedPolicy policy;
+      if (const auto problem = load_policy(name, policy)) return complain(*problem);
+      policies.push_back(std::move(policy));
+    }
+    TraceEvents trace;
+    if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
+    if (trace.launches == 0)
+      return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
+    const std::vector<NamedReplay> replays = replay_all(trace, policies, request);
+    print(json_
+              ? replay_json(trace, replays).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
+              : replay_text(trace, replays));
+    return kSuccess;
+  }
+
+ private:
+  std::string trace_;
+  std::string policy_ = "adaptive";
+  std::vector<std::string> compare_;
+  std::string budget_;
+  std::uint64_t from_ = 0;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_replay_command() { return std::make_unique<ReplayCommand>(); }
+
+}  // namespace spillway::tools

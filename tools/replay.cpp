@@ -1,0 +1,149 @@
+#include "tools/replay.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "policy/cost_table.hpp"
+#include "policy/size_text.hpp"
+#include "tools/text_table.hpp"
+
+namespace spillway::tools {
+
+using namespace policy;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string fixed(double value, const char* format) {
+  char text[48];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string gigabytes(double bytes) { return fixed(bytes / (1 << 30), "%.3f"); }
+std::string times(double value, double bound) { return bound > 0 ? fixed(value / bound, "%.2fx") : "-"; }
+
+Json figures_json(const ReplayFigures& figures) {
+  return {{"seconds", figures.seconds},
+          {"launches", figures.launches},
+          {"compute_seconds", figures.model.compute_seconds},
+          {"stall_seconds", figures.model.stall_seconds},
+          {"crossed_bytes", figures.model.crossed()},
+          {"moved_in_bytes", figures.model.moved_in},
+          {"moved_out_bytes", figures.model.moved_out},
+          {"read_in_place_bytes", figures.model.remote_read},
+          {"written_in_place_bytes", figures.model.remote_write},
+          {"faulted_bytes", figures.model.faulted},
+          {"refetched_bytes", figures.refetched.count()},
+          {"useless_prefetch_bytes", figures.useless.count()}};
+}
+
+}  // namespace
+
+std::optional<std::string> load_policy(const std::string& text, NamedPolicy& policy) {
+  policy.name = text;
+  Settings with_mode;
+  if (!set_setting(with_mode, "policy.mode", text, "--compare")) {
+    policy.file.settings = with_mode;
+    return std::nullopt;
+  }
+  std::ifstream file(text, std::ios::binary);
+  if (!file) {
+    return "'" + text + "' is neither a policy file that can be read (" + std::strerror(errno) +
+           ") nor a mode; name a file, or one of off, demand, alloc_prefetch, arrival, adaptive";
+  }
+  const std::string content((std::istreambuf_iterator<char>(file)), {});
+  const PolicyFileReading reading = read_policy_file(content, text);
+  if (!reading.ok()) {
+    return reading.mistakes.front().sentence() +
+           (reading.mistakes.size() > 1 ? " (and more: spillway check " + text + ")" : "");
+  }
+  policy.file = reading.file;
+  return std::nullopt;
+}
+
+std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<NamedPolicy>& policies,
+                                    const ReplayRequest& request) {
+  const CostTable costs;
+  const ShapeCosts shapes = infer_shape_costs(trace.events, costs);
+  std::vector<NamedReplay> all;
+  for (const NamedPolicy& policy : policies) {
+    NamedReplay replayed{policy.name, policy.file, {}};
+    if (request.budget) replayed.policy.settings.device_budget = request.budget;
+    ReplayOptions options;
+    options.measure_after = {request.from_launch.value_or(trace.launches / 2)};
+    options.keep = request.keep;
+    replayed.result = replay(trace.events, replayed.policy, shapes, costs, options);
+    all.push_back(std::move(replayed));
+  }
+  return all;
+}
+
+double iterations(const ReplayResult& result) {
+  return result.iteration == 0 ? 0
+                               : static_cast<double>(result.measured.launches) / static_cast<double>(result.iteration);
+}
+
+std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
+  if (replays.empty()) return {};
+  std::string text = "trace " + trace.state + ", " + grouped(trace.launches) + " launches";
+  if (trace.dropped > 0) text += ", " + grouped(trace.dropped) + " events were dropped: not an exact replay";
+  const ReplayResult& first = replays.front().result;
+  text += "\nfigures are of the last " + grouped(first.measured.launches) +
+          " launches; GiB, estimated by a model of the device\n\n";
+  TextTable table({{"policy", Align::left},
+                   {"time s"},
+                   {"of bound"},
+                   {"stall s"},
+                   {"crossed"},
+                   {"of bound"},
+                   {"moved in"},
+                   {"moved out"},
+                   {"in place"},
+                   {"faulted"},
+                   {"refetched"},
+                   {"useless"},
+                   {"peak"},
+                   {"refused"}});
+  for (const NamedReplay& each : replays) {
+    const ReplayFigures& m = each.result.measured;
+    table.add({harmless(each.name), fixed(m.seconds, "%.4f"), times(m.seconds, each.result.bounds.seconds),
+               fixed(m.model.stall_seconds, "%.4f"), gigabytes(m.model.crossed()),
+               times(m.model.crossed(), each.result.bounds.traffic), gigabytes(m.model.moved_in),
+               gigabytes(m.model.moved_out), gigabytes(m.model.remote_read + m.model.remote_write),
+               gigabytes(m.model.faulted), gigabytes(static_cast<double>(m.refetched.count())),
+               gigabytes(static_cast<double>(m.useless.count())),
+               gigabytes(static_cast<double>(each.result.resident_peak.count())), std::to_string(each.result.refused)});
+  }
+  text += table.str();
+  text += "\nbounds: no policy can take less than " + fixed(first.bounds.seconds, "%.4f") + " s (compute " +
+          fixed(first.bounds.compute_seconds, "%.4f") + " s) or move less than " + gigabytes(first.bounds.traffic) +
+          " GiB with a window of " + format_bytes(first.window) + "\n";
+  return text;
+}
+
+Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
+  Json json = {{"trace", trace.state}, {"launches", trace.launches}, {"dropped_events", trace.dropped}};
+  json["replays"] = Json::array();
+  for (const NamedReplay& each : replays) {
+    Json one = {{"policy", each.name}};
+    one["window_bytes"] = each.result.window.count();
+    one["resident_peak_bytes"] = each.result.resident_peak.count();
+    one["refused_allocations"] = each.result.refused;
+    one["moves"] = each.result.moves;
+    one["iteration_launches"] = each.result.iteration;
+    one["measured"] = figures_json(each.result.measured);
+    one["whole_run"] = figures_json(each.result.all);
+    one["bounds"] = {{"seconds", each.result.bounds.seconds},
+                     {"compute_seconds", each.result.bounds.compute_seconds},
+                     {"traffic_bytes", each.result.bounds.traffic}};
+    one["notes"] = each.result.notes;
+    json["replays"].push_back(std::move(one));
+  }
+  return json;
+}
+
+}  // namespace spillway::tools

@@ -1,0 +1,44 @@
+// What a trace would have cost under other policies and budgets: the work behind `spillway replay` and `spillway plan`.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/policy_file.hpp"
+#include "policy/replay.hpp"
+#include "tools/trace_events.hpp"
+
+namespace spillway::tools {
+
+struct NamedPolicy {
+  std::string name;  // as the user gave it: a file or a mode
+  policy::PolicyFile file;
+};
+
+// A policy file, or the name of a mode ("demand"). A problem is one sentence with the remedy, or the file's mistakes.
+std::optional<std::string> load_policy(const std::string& text, NamedPolicy& policy);
+
+struct ReplayRequest {
+  std::optional<policy::SizeOrShare> budget;  // in place of the policies' own
+  std::optional<std::uint64_t> from_launch;   // figures from there; unset: from the middle of the trace
+  policy::ReplayOptions::Keep keep = policy::ReplayOptions::Keep::figures;
+};
+
+struct NamedReplay {
+  std::string name;
+  policy::PolicyFile policy;
+  policy::ReplayResult result;
+};
+
+std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<NamedPolicy>& policies,
+                                    const ReplayRequest& request);
+
+// Iterations in the measured part; 0 if no iteration was found.
+double iterations(const policy::ReplayResult& result);
+
+std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays);
+nlohmann::ordered_json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays);
+
+}  // namespace spillway::tools

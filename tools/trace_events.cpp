@@ -1,0 +1,36 @@
+#include "tools/trace_events.hpp"
+
+#include <algorithm>
+
+#include "tools/trace_source.hpp"
+
+namespace spillway::tools {
+
+using namespace policy;
+
+std::optional<std::string> read_events(const std::string& path, TraceEvents& events) {
+  std::vector<DeviceSeen> in_header;
+  const auto see = [&events](const trace::Record& record) {
+    if (record.kind != trace::RecordKind::event) return;
+    events.events.push_back(record.event);
+    if (const auto* dropped = std::get_if<EventsDropped>(&record.event.body)) events.dropped += dropped->count;
+    const bool launch =
+        std::holds_alternative<Launched>(record.event.body) || std::holds_alternative<GraphLaunched>(record.event.body);
+    events.launches += launch ? 1 : 0;
+  };
+  const auto finished = [&](const trace::TraceReader& reader) {
+    events.state = completeness(reader);
+    in_header = reader.header().devices;
+  };
+  if (auto problem = read_trace(path, see, finished)) return problem;
+  for (auto device = in_header.rbegin(); device != in_header.rend(); ++device) {
+    const bool seen = std::any_of(events.events.begin(), events.events.end(), [&](const Event& event) {
+      const auto* other = std::get_if<DeviceSeen>(&event.body);
+      return other != nullptr && other->device == device->device;
+    });
+    if (!seen) events.events.insert(events.events.begin(), Event{{}, *device});
+  }
+  return std::nullopt;
+}
+
+}  // namespace spillway::tools

@@ -1,0 +1,23 @@
+// The events of a trace, whole, as a replay needs them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/event.hpp"
+#include "policy/units.hpp"
+
+namespace spillway::tools {
+
+struct TraceEvents {
+  std::vector<policy::Event> events;
+  std::string state;  // "whole", or what is wrong with the file
+  std::uint64_t launches = 0;
+  std::uint64_t dropped = 0;  // events the recorder dropped: the replay is not exact
+};
+
+// Devices that only the header names are put in front. Returns what is wrong with a file that cannot be read.
+std::optional<std::string> read_events(const std::string& path, TraceEvents& events);
+
+}  // namespace spillway::tools
