@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shim/migration_lane.hpp"
+#include "shim/driver.hpp"
 #include "shim/service_thread.hpp"
 
 namespace spillway::shim {
@@ -29,14 +30,36 @@ Migration::Lane* Migration::lane_for(const Move& move) {
   lane = std::make_unique<Lane>();
   lane->device = move.device;
   lane->direction = direction;
-  std::shared_ptr<MigrationContext>& context = contexts_[move.device.value];
-  if (!context) context = std::make_shared<MigrationContext>();
-  lane->context = context;
+  lane->context = context_of(move.device);
   auto thread = start_service_thread(direction == Direction::inward ? "spillway-in" : "spillway-out",
                                      [this, it = lane.get()] { run(*it); });
   if (!thread) return nullptr;
   lane->thread = std::move(*thread);
   return lane.get();
+}
+
+std::shared_ptr<MigrationContext> Migration::context_of(policy::DeviceIndex device) {
+  std::shared_ptr<MigrationContext>& context = contexts_[device.value];
+  if (!context) context = std::make_shared<MigrationContext>();
+  return context;
+}
+
+void Migration::with_context(policy::DeviceIndex device, const std::function<void()>& body) {
+  CUcontext current = nullptr;
+  const Driver& real = driver();
+  if (real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr) {
+    body();
+    return;
+  }
+  std::shared_ptr<MigrationContext> context;
+  {
+    const std::unique_lock lock(mutex_);
+    context = context_of(device);
+  }
+  const MigrationContext::Entered entered = context->enter(device);
+  if (entered.made_now) reports_.context_made(device, entered.took);
+  body();
+  if (entered.result.ok()) real.cuCtxSetCurrent(nullptr);
 }
 
 void Migration::enqueue(const Move& move) {

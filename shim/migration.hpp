@@ -56,6 +56,8 @@ class Migration {
   bool cancel(policy::AllocationId allocation, std::chrono::milliseconds limit);
   // Waits until no blocking move is open. False if `limit` passed.
   bool wait_for_blocking(std::chrono::milliseconds limit);
+  // Calls `body` with a context current on this thread: the one that is, else ours, for that long.
+  void with_context(policy::DeviceIndex device, const std::function<void()>& body);
   // Reports driver calls that have been under way for long, once each. For a timer.
   void look_for_stuck_calls();
   // Ends the lanes: what is queued is dropped, calls in flight are waited for at most `limit`, then left behind.
@@ -76,6 +78,7 @@ class Migration {
     std::thread thread;
   };
 
+  std::shared_ptr<MigrationContext> context_of(policy::DeviceIndex device);  // with the lock
   Lane* lane_for(const Move& move);  // with the lock; nullptr if there is no thread for it
   void run(Lane& lane);
   void report(const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took);
