@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shim/migration_lane.hpp"
+#include "shim/driver.hpp"
 #include "shim/service_thread.hpp"
 
 namespace spillway::shim {
@@ -29,11 +30,36 @@ Migration::Lane* Migration::lane_for(const Move& move) {
   lane = std::make_unique<Lane>();
   lane->device = move.device;
   lane->direction = direction;
+  lane->context = context_of(move.device);
   auto thread = start_service_thread(direction == Direction::inward ? "spillway-in" : "spillway-out",
                                      [this, it = lane.get()] { run(*it); });
   if (!thread) return nullptr;
   lane->thread = std::move(*thread);
   return lane.get();
+}
+
+std::shared_ptr<MigrationContext> Migration::context_of(policy::DeviceIndex device) {
+  std::shared_ptr<MigrationContext>& context = contexts_[device.value];
+  if (!context) context = std::make_shared<MigrationContext>();
+  return context;
+}
+
+void Migration::with_context(policy::DeviceIndex device, const std::function<void()>& body) {
+  CUcontext current = nullptr;
+  const Driver& real = driver();
+  if (real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr) {
+    body();
+    return;
+  }
+  std::shared_ptr<MigrationContext> context;
+  {
+    const std::unique_lock lock(mutex_);
+    context = context_of(device);
+  }
+  const MigrationContext::Entered entered = context->enter(device);
+  if (entered.made_now) reports_.context_made(device, entered.took);
+  body();
+  if (entered.result.ok()) real.cuCtxSetCurrent(nullptr);
 }
 
 void Migration::enqueue(const Move& move) {
@@ -85,9 +111,11 @@ void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResu
 }
 
 void Migration::run(Lane& lane) {
-  MigrationContext context;
-  const policy::DriverResult made = context.make(lane.device);
-  if (made.ok()) reports_.context_made(lane.device, context.took());
+  const MigrationContext::Entered entered = lane.context->enter(lane.device);
+  if (entered.made_now) reports_.context_made(lane.device, entered.took);
+  MigrationStream stream;
+  const policy::DriverResult made = entered.result.ok() ? stream.make() : entered.result;
+  const CUdevice device = lane.context->device();
   std::unique_lock lock(mutex_);
   for (;;) {
     lane.work.wait(lock, [&] { return stopping_ || !lane.queue.empty(); });
@@ -99,7 +127,7 @@ void Migration::run(Lane& lane) {
     const Move move = *lane.current;
     lock.unlock();
     const auto start = std::chrono::steady_clock::now();
-    const policy::DriverResult result = made.ok() ? context.prefetch(move.address, move.bytes, move.to) : made;
+    const policy::DriverResult result = made.ok() ? stream.prefetch(device, move.address, move.bytes, move.to) : made;
     const policy::Nanoseconds took(
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
     report(move, result.ok() ? MoveOutcome::done : MoveOutcome::failed, result, took);

@@ -1,7 +1,7 @@
 // Carries out policy's moves: prefetches in contexts of our own, so that the program's launches never wait for them
 // (DRIVER_FACTS: 4 us as if idle, against milliseconds from the program's context).
 //
-// A lane is a thread with a context and a stream; each device has one inward and one outward, made on first use. Moves
+// A lane is a thread with a stream in our context; each device has one inward and one outward, made on first use. Moves
 // of a lane run in the order of their urgency, then of arrival. A failed move is reported, never retried: it was a
 // hint. Thread rules: every member may be called from any thread, with none of our locks held. `finished` is called on
 // a lane with no lock of ours held.
@@ -23,6 +23,7 @@
 #include "policy/event.hpp"
 #include "policy/units.hpp"
 #include "shim/cuda_driver.hpp"
+#include "shim/migration_lane.hpp"
 
 namespace spillway::shim {
 
@@ -55,6 +56,8 @@ class Migration {
   bool cancel(policy::AllocationId allocation, std::chrono::milliseconds limit);
   // Waits until no blocking move is open. False if `limit` passed.
   bool wait_for_blocking(std::chrono::milliseconds limit);
+  // Calls `body` with a context current on this thread: the one that is, else ours, for that long.
+  void with_context(policy::DeviceIndex device, const std::function<void()>& body);
   // Reports driver calls that have been under way for long, once each. For a timer.
   void look_for_stuck_calls();
   // Ends the lanes: what is queued is dropped, calls in flight are waited for at most `limit`, then left behind.
@@ -65,6 +68,7 @@ class Migration {
   struct Lane {
     policy::DeviceIndex device;
     Direction direction = Direction::inward;
+    std::shared_ptr<MigrationContext> context;
     std::deque<Move> queue;
     std::optional<Move> current;
     std::chrono::steady_clock::time_point current_since;
@@ -74,6 +78,7 @@ class Migration {
     std::thread thread;
   };
 
+  std::shared_ptr<MigrationContext> context_of(policy::DeviceIndex device);  // with the lock
   Lane* lane_for(const Move& move);  // with the lock; nullptr if there is no thread for it
   void run(Lane& lane);
   void report(const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took);
@@ -82,6 +87,7 @@ class Migration {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<std::uint32_t, Direction>, std::unique_ptr<Lane>> lanes_;
+  std::map<std::uint32_t, std::shared_ptr<MigrationContext>> contexts_;  // by device
   std::size_t blocking_open_ = 0;
   bool stopping_ = false;
 };

@@ -28,9 +28,24 @@ CUresult create_context(const Driver& real, CUcontext* context, CUdevice device)
 
 }  // namespace
 
+MigrationContext::Entered MigrationContext::enter(policy::DeviceIndex device) {
+  Entered entered;
+  std::call_once(once_, [&] {
+    made_ = make(device);
+    entered.made_now = made_.ok();
+    entered.took = took_;
+  });
+  entered.result = made_;
+  // Making it made it current already; setting it again costs nothing.
+  if (made_.ok()) entered.result = result_of(driver().cuCtxSetCurrent(context_));
+  return entered;
+}
+
 policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   const Driver& real = driver();
-  if (real.cuDeviceGet == nullptr || real.cuStreamCreate == nullptr) return result_of(CUDA_ERROR_NOT_SUPPORTED);
+  if (real.cuDeviceGet == nullptr || real.cuStreamCreate == nullptr || real.cuCtxSetCurrent == nullptr) {
+    return result_of(CUDA_ERROR_NOT_SUPPORTED);
+  }
   CUresult code = real.cuDeviceGet(&device_, static_cast<int>(device.value));
   if (code != CUDA_SUCCESS) return result_of(code);
   // What was free before can be asked only with a context: the device's primary one, which the program uses anyway.
@@ -44,10 +59,7 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
     real.cuDevicePrimaryCtxRelease_v2(device_);
   }
   code = create_context(real, &context_, device_);
-  if (code != CUDA_SUCCESS) {
-    context_ = nullptr;
-    return result_of(code);
-  }
+  if (code != CUDA_SUCCESS) return result_of(code);
   // No kernel runs here, so none of these need room: 392 MiB instead of 524 (DRIVER_FACTS). A refusal costs memory
   // only.
   if (real.cuCtxSetLimit != nullptr) {
@@ -55,18 +67,17 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
     real.cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 4096);
     real.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 4096);
   }
-  code = real.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
-  if (code != CUDA_SUCCESS) {
-    real.cuCtxDestroy_v2(context_);
-    context_ = nullptr;
-    return result_of(code);
-  }
   const std::size_t after = free_memory(real);
   took_ = policy::Bytes(before > after ? before - after : 0);
   return {};
 }
 
-policy::DriverResult MigrationContext::prefetch(policy::Address address, policy::Bytes bytes, policy::Placement to) {
+policy::DriverResult MigrationStream::make() {
+  return result_of(driver().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
+}
+
+policy::DriverResult MigrationStream::prefetch(CUdevice device, policy::Address address, policy::Bytes bytes,
+                                               policy::Placement to) {
   const Driver& real = driver();
   const bool inward = to == policy::Placement::device || to == policy::Placement::duplicated;
   for (policy::Bytes done; done < bytes; done += kLargestCall) {
@@ -76,10 +87,10 @@ policy::DriverResult MigrationContext::prefetch(policy::Address address, policy:
     if (real.cuMemPrefetchAsync_v2 != nullptr) {
       CUmemLocation location{};
       location.type = inward ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST;
-      location.id = inward ? device_ : 0;
+      location.id = inward ? device : 0;
       code = real.cuMemPrefetchAsync_v2(start, size, location, 0, stream_);
     } else if (real.cuMemPrefetchAsync != nullptr) {
-      code = real.cuMemPrefetchAsync(start, size, inward ? device_ : CU_DEVICE_CPU, stream_);
+      code = real.cuMemPrefetchAsync(start, size, inward ? device : CU_DEVICE_CPU, stream_);
     }
     if (code != CUDA_SUCCESS) return result_of(code);
   }

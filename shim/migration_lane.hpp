@@ -1,6 +1,9 @@
-// The driver side of a lane: a context of our own with small limits, a stream in it, and a prefetch. Owned and used by
-// one thread.
+// The driver side of migration: one context of ours per device with small limits, shared by the device's lanes (a
+// context costs hundreds of MiB of device memory, and the program's launches wait for none of its own), and per lane a
+// stream.
 #pragma once
+
+#include <mutex>
 
 #include "policy/event.hpp"
 #include "policy/units.hpp"
@@ -10,18 +13,36 @@ namespace spillway::shim {
 
 class MigrationContext {
  public:
-  // Makes the context current on this thread; `took` is the device memory that went with it, 0 if unknown.
-  policy::DriverResult make(policy::DeviceIndex device);
-  // Moves pages and returns when they are there.
-  policy::DriverResult prefetch(policy::Address address, policy::Bytes bytes, policy::Placement to);
-  [[nodiscard]] bool made() const { return context_ != nullptr; }
-  [[nodiscard]] policy::Bytes took() const { return took_; }
+  // Makes the context, once, and makes it current on the calling thread. `made_now` says that this call made it, and
+  // `took` how much device memory went with it (0 if unknown). Any thread; blocks while another makes it.
+  struct Entered {
+    policy::DriverResult result;
+    bool made_now = false;
+    policy::Bytes took;
+  };
+  Entered enter(policy::DeviceIndex device);
+
+  [[nodiscard]] CUdevice device() const { return device_; }
 
  private:
+  policy::DriverResult make(policy::DeviceIndex device);
+
+  std::once_flag once_;
+  policy::DriverResult made_;
   CUcontext context_ = nullptr;
-  CUstream stream_ = nullptr;
   CUdevice device_ = 0;
   policy::Bytes took_;
+};
+
+// A stream in the context that is current on this thread. Owned and used by one thread.
+class MigrationStream {
+ public:
+  policy::DriverResult make();
+  // Moves pages and returns when they are there.
+  policy::DriverResult prefetch(CUdevice device, policy::Address address, policy::Bytes bytes, policy::Placement to);
+
+ private:
+  CUstream stream_ = nullptr;
 };
 
 }  // namespace spillway::shim

@@ -142,8 +142,11 @@ void Session::carry_out(const Work& work) {
     const std::optional<Registered>& target = work.targets[index];
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
-      const policy::DriverResult result =
-          give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
+      policy::DriverResult result;
+      // Advice needs a context, whichever: the policy thread and some threads of the program have none.
+      migration_.with_context(target->device, [&] {
+        result = give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
+      });
       if (!result.ok()) SPILLWAY_LOG(warning, "the driver refused an advice ({})", error_name(result));
     } else if (const auto* move = std::get_if<policy::MoveRange>(&decision.body)) {
       migration_.enqueue({decision.id, move->allocation, target->device, target->address + move->offset, move->bytes,

@@ -132,7 +132,8 @@ TEST_F(Capture, AThreadLocalCaptureLeavesOtherThreadsAlone) {
 
 TEST_F(Capture, RelaxedExchangeAllowsAllocationAdviceAndPrefetchElsewhere) {
   const CUstream other = stream();
-  for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+  for (const auto mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
     begin(mode);
     CUstreamCaptureMode exchanged = CU_STREAM_CAPTURE_MODE_RELAXED;
     ASSERT_EQ(cuThreadExchangeStreamCaptureMode(&exchanged), CUDA_SUCCESS);

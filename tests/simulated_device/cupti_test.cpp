@@ -111,8 +111,9 @@ TEST_F(Telemetry, NothingIsReportedOnceDisabled) {
 
 TEST(TelemetryBeforeInit, IsNotReady) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(std::exit(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER) == CUPTI_ERROR_NOT_READY ? 0 : 1),
-              testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      std::exit(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER) == CUPTI_ERROR_NOT_READY ? 0 : 1),
+      testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ class DriverTest : public testing::Test {
   CUresult launch(CUdeviceptr pointer, std::size_t bytes, CUstream on = nullptr) const {
     int count = static_cast<int>(bytes / sizeof(float));
     void* parameters[] = {&pointer, &count};
-    return cuLaunchKernel(reinterpret_cast<CUfunction>(add_one_), (static_cast<unsigned>(count) + 255) / 256, 1, 1, 256, 1, 1, 0, on, parameters,
-                          nullptr);
+    return cuLaunchKernel(reinterpret_cast<CUfunction>(add_one_), (static_cast<unsigned>(count) + 255) / 256, 1, 1, 256,
+                          1, 1, 0, on, parameters, nullptr);
   }
   // read_all over the range; the sum goes to `out`, plain memory.
   CUresult read(CUdeviceptr pointer, std::size_t bytes, CUdeviceptr out) const {

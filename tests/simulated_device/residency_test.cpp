@@ -126,12 +126,18 @@ TEST_F(Residency, RangeAttributesSayWhatWasAdvised) {
   advise(p, kTestChunk, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, kOnHost);
   advise(p, 2 * kTestChunk, CU_MEM_ADVISE_SET_ACCESSED_BY);
   int preferred = 7;
-  EXPECT_EQ(cuMemRangeGetAttribute(&preferred, sizeof preferred, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p, kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(
+      cuMemRangeGetAttribute(&preferred, sizeof preferred, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p, kTestChunk),
+      CUDA_SUCCESS);
   EXPECT_EQ(preferred, CU_DEVICE_CPU);
-  EXPECT_EQ(cuMemRangeGetAttribute(&preferred, sizeof preferred, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p, 2 * kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemRangeGetAttribute(&preferred, sizeof preferred, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, p,
+                                   2 * kTestChunk),
+            CUDA_SUCCESS);
   EXPECT_EQ(preferred, CU_DEVICE_INVALID);  // not the same everywhere
   std::array<int, 2> devices{9, 9};
-  EXPECT_EQ(cuMemRangeGetAttribute(devices.data(), sizeof devices, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, p, 2 * kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(
+      cuMemRangeGetAttribute(devices.data(), sizeof devices, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, p, 2 * kTestChunk),
+      CUDA_SUCCESS);
   EXPECT_EQ(devices[0], 0);
   EXPECT_EQ(devices[1], CU_DEVICE_INVALID);
 }

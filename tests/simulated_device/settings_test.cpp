@@ -42,11 +42,14 @@ TEST_F(Setting, BadValuesAreNamedWithARemedyAndRefused) {
   EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_MEMORY", "lots"), testing::ExitedWithCode(0),
               "SPILLWAY_SIMULATED_MEMORY=\"lots\": give a size");
   EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_MEMORY", "1MiB"), testing::ExitedWithCode(0), "from 32MiB to 64GiB");
-  EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_DEVICES", "-1"), testing::ExitedWithCode(0), "SPILLWAY_SIMULATED_DEVICES=\"-1\"");
+  EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_DEVICES", "-1"), testing::ExitedWithCode(0),
+              "SPILLWAY_SIMULATED_DEVICES=\"-1\"");
   EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_FAULTS", "cuMemAllocate:1:2"), testing::ExitedWithCode(0),
               "SPILLWAY_SIMULATED_FAULTS=\"cuMemAllocate:1:2\": give SYMBOL");
-  EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_FAULTS", "cuMemAlloc_v2:0:2"), testing::ExitedWithCode(0), "CALL being a number");
-  EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_KERNELS", "/no/such.so"), testing::ExitedWithCode(0), "no such readable twin library");
+  EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_FAULTS", "cuMemAlloc_v2:0:2"), testing::ExitedWithCode(0),
+              "CALL being a number");
+  EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_KERNELS", "/no/such.so"), testing::ExitedWithCode(0),
+              "no such readable twin library");
   EXPECT_EXIT(refused_with("SPILLWAY_SIMULATED_NO_MANAGED", "yes"), testing::ExitedWithCode(0), "give 0 or 1");
 }
 
@@ -57,7 +60,8 @@ TEST_F(Setting, MemoryAndDevicesAreWhatWasAskedFor) {
         setenv("SPILLWAY_SIMULATED_DEVICES", "3", 1);
         std::size_t total = 0;
         int count = 0;
-        const bool asked = start() && cuDeviceGetCount(&count) == CUDA_SUCCESS && cuDeviceTotalMem_v2(&total, 2) == CUDA_SUCCESS;
+        const bool asked =
+            start() && cuDeviceGetCount(&count) == CUDA_SUCCESS && cuDeviceTotalMem_v2(&total, 2) == CUDA_SUCCESS;
         end(asked && count == 3 && total == 96 * kMiB);
       },
       testing::ExitedWithCode(0), "");
@@ -68,7 +72,8 @@ TEST_F(Setting, NoManagedMeansNoConcurrentAccess) {
       {
         setenv("SPILLWAY_SIMULATED_NO_MANAGED", "1", 1);
         int value = 1;
-        bool right = start() && cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0) == CUDA_SUCCESS;
+        bool right =
+            start() && cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0) == CUDA_SUCCESS;
         CUdeviceptr p = 0;
         right = right && value == 0 && cuMemAllocManaged(&p, kTestChunk, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS;
         end(right && cuMemPrefetchAsync_v2(p, kTestChunk, kOnDevice, 0, nullptr) == CUDA_ERROR_INVALID_DEVICE);
@@ -155,6 +160,7 @@ TEST_F(Setting, MemoryIsSharedWithAnotherProcess) {
         bool right = pipe(channel) == 0;
         const pid_t importer = fork();
         if (importer == 0) {
+          close(channel[1]);  // so that the read ends should the exporter fail
           CUipcMemHandle handle{};
           CUdeviceptr p = 0;
           float value = 0;
@@ -168,9 +174,12 @@ TEST_F(Setting, MemoryIsSharedWithAnotherProcess) {
         CUipcMemHandle handle{};
         float value = 0;
         int status = 1;
-        right = right && start() && cuMemAlloc_v2(&p, kTestChunk) == CUDA_SUCCESS && cuMemsetD32_v2(p, 0x40000000, 1) == CUDA_SUCCESS;
-        right = right && cuIpcGetMemHandle(&handle, p) == CUDA_SUCCESS && write(channel[1], &handle, sizeof handle) == sizeof handle;
-        right = right && waitpid(importer, &status, 0) == importer && status == 0;
+        right = right && start() && cuMemAlloc_v2(&p, kTestChunk) == CUDA_SUCCESS &&
+                cuMemsetD32_v2(p, 0x40000000, 1) == CUDA_SUCCESS;
+        right = right && cuIpcGetMemHandle(&handle, p) == CUDA_SUCCESS &&
+                write(channel[1], &handle, sizeof handle) == sizeof handle;
+        close(channel[1]);
+        right = waitpid(importer, &status, 0) == importer && status == 0 && right;
         end(right && cuMemcpyDtoH_v2(&value, p, sizeof value) == CUDA_SUCCESS && value == 3.0F);
       },
       testing::ExitedWithCode(0), "");

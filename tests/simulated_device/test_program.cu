@@ -1,5 +1,5 @@
-// An ordinary CUDA program: allocates, copies, launches, captures a graph, asks questions. Exit code 0 when all is right;
-// the first wrong thing is named on stderr.
+// An ordinary CUDA program: allocates, copies, launches, captures a graph, asks questions. Exit code 0 when all is
+// right; the first wrong thing is named on stderr.
 #include <cuda_runtime.h>
 
 #include <cstdio>

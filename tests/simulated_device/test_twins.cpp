@@ -32,7 +32,8 @@ void add_one_accesses(const LaunchGeometry&, void* const* p, std::vector<Access>
 
 void run_scale(const LaunchGeometry&, void* const* p) {
   const auto extent = parameter<Extent>(p, 3);
-  for (int i = 0; i < extent.count; i += extent.stride) parameter<float*>(p, 1)[i] = parameter<const float*>(p, 0)[i] * parameter<float>(p, 2);
+  for (int i = 0; i < extent.count; i += extent.stride)
+    parameter<float*>(p, 1)[i] = parameter<const float*>(p, 0)[i] * parameter<float>(p, 2);
 }
 void scale_accesses(const LaunchGeometry&, void* const* p, std::vector<Access>& out) {
   const auto bytes = static_cast<std::uint64_t>(parameter<Extent>(p, 3).count) * sizeof(float);
@@ -65,7 +66,8 @@ constexpr std::array<HostTwin, 3> kTwins{{
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) std::size_t spillway::kernels::spillway_host_twins(const HostTwin** first) {
+extern "C" __attribute__((visibility("default"))) std::size_t spillway::kernels::spillway_host_twins(
+    const HostTwin** first) {
   *first = kTwins.data();
   return kTwins.size();
 }

@@ -32,7 +32,8 @@ CUresult mem_get_info(size_t* free, size_t* total) {
   SPILLWAY_RETURN_IF_FAILED(need_context(context));
   const World& w = world();
   if (total != nullptr) *total = w.settings.memory_bytes;
-  if (free != nullptr) *free = w.settings.memory_bytes - w.devices[static_cast<std::size_t>(context->device)].plain_bytes;
+  if (free != nullptr)
+    *free = w.settings.memory_bytes - w.devices[static_cast<std::size_t>(context->device)].plain_bytes;
   return CUDA_SUCCESS;
 }
 
@@ -45,7 +46,8 @@ CUresult mem_alloc(CUdeviceptr* pointer, size_t bytes) {
 }
 
 CUresult mem_alloc_pitch(CUdeviceptr* pointer, size_t* pitch, size_t width, size_t height, unsigned int element) {
-  if (pointer == nullptr || pitch == nullptr || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+  if (pointer == nullptr || pitch == nullptr || (element != 4 && element != 8 && element != 16))
+    return CUDA_ERROR_INVALID_VALUE;
   if (width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
   constexpr std::size_t alignment = 512;
   const std::size_t row = (width + alignment - 1) / alignment * alignment;
@@ -123,7 +125,8 @@ CUresult mem_host_get_device_pointer(CUdeviceptr* device_pointer, void* pointer,
   SPILLWAY_RETURN_IF_FAILED(need_context(context));
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   const Allocation* allocation = world().memory.containing(address);
-  const bool host = allocation != nullptr && (allocation->kind == MemoryKind::pinned || allocation->kind == MemoryKind::registered);
+  const bool host =
+      allocation != nullptr && (allocation->kind == MemoryKind::pinned || allocation->kind == MemoryKind::registered);
   if (device_pointer == nullptr || flags != 0 || !host) return CUDA_ERROR_INVALID_VALUE;
   *device_pointer = address;
   return CUDA_SUCCESS;
@@ -132,7 +135,8 @@ CUresult mem_host_get_device_pointer(CUdeviceptr* device_pointer, void* pointer,
 CUresult mem_host_get_flags(unsigned int* flags, void* pointer) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
   const Allocation* allocation = world().memory.containing(reinterpret_cast<std::uint64_t>(pointer));
-  if (flags == nullptr || allocation == nullptr || allocation->kind != MemoryKind::pinned) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr || allocation == nullptr || allocation->kind != MemoryKind::pinned)
+    return CUDA_ERROR_INVALID_VALUE;
   *flags = allocation->flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;
 }

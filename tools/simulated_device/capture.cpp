@@ -31,8 +31,8 @@ std::unordered_set<const GraphNode*> with_dependencies(const std::vector<GraphNo
   return seen;
 }
 
-CUresult begin(const std::shared_ptr<Stream>& stream, CUstreamCaptureMode mode, std::shared_ptr<Graph> graph, bool callers,
-               std::vector<GraphNode*> tail) {
+CUresult begin(const std::shared_ptr<Stream>& stream, CUstreamCaptureMode mode, std::shared_ptr<Graph> graph,
+               bool callers, std::vector<GraphNode*> tail) {
   if (stream->kind == StreamKind::legacy_default) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
@@ -141,8 +141,8 @@ CUresult stream_begin_capture(CUstream handle, CUstreamCaptureMode mode) {
   return begin(stream, mode, std::make_shared<Graph>(), false, {});
 }
 
-CUresult stream_begin_capture_to_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode* dependencies, const CUgraphEdgeData*,
-                                       size_t count, CUstreamCaptureMode mode) {
+CUresult stream_begin_capture_to_graph(CUstream handle, CUgraph graph_handle, const CUgraphNode* dependencies,
+                                       const CUgraphEdgeData*, size_t count, CUstreamCaptureMode mode) {
   std::shared_ptr<Stream> stream;
   SPILLWAY_RETURN_IF_FAILED(find_stream(handle, stream));
   const auto graph = world().graphs.live.find(graph_handle);
@@ -198,8 +198,9 @@ CUresult stream_get_capture_info(CUstream handle, CUstreamCaptureStatus* status,
   std::shared_ptr<Stream> stream;
   SPILLWAY_RETURN_IF_FAILED(find_stream(handle, stream, OnCapture::only_refuse));
   const auto& capture = stream->capture;
-  *status = !capture ? CU_STREAM_CAPTURE_STATUS_NONE
-            : capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *status = !capture               ? CU_STREAM_CAPTURE_STATUS_NONE
+            : capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                   : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (!capture || capture->invalidated) return CUDA_SUCCESS;
   if (id != nullptr) *id = capture->id;
   if (graph != nullptr) {
@@ -213,7 +214,8 @@ CUresult stream_get_capture_info(CUstream handle, CUstreamCaptureStatus* status,
   return CUDA_SUCCESS;
 }
 
-CUresult stream_update_capture_dependencies(CUstream handle, CUgraphNode* dependencies, size_t count, unsigned int flags) {
+CUresult stream_update_capture_dependencies(CUstream handle, CUgraphNode* dependencies, size_t count,
+                                            unsigned int flags) {
   std::shared_ptr<Stream> stream;
   SPILLWAY_RETURN_IF_FAILED(find_stream(handle, stream));
   if (!stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
@@ -230,12 +232,14 @@ CUresult stream_update_capture_dependencies(CUstream handle, CUgraphNode* depend
   return CUDA_SUCCESS;
 }
 
-CUresult stream_update_capture_dependencies(CUstream handle, CUgraphNode* dependencies, const CUgraphEdgeData*, size_t count, unsigned int flags) {
+CUresult stream_update_capture_dependencies(CUstream handle, CUgraphNode* dependencies, const CUgraphEdgeData*,
+                                            size_t count, unsigned int flags) {
   return stream_update_capture_dependencies(handle, dependencies, count, flags);
 }
 
 CUresult thread_exchange_stream_capture_mode(CUstreamCaptureMode* mode) {
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
   std::swap(*mode, mode_of_thread);
   return CUDA_SUCCESS;
 }

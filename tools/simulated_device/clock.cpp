@@ -5,8 +5,8 @@
 namespace spillway::simulated {
 namespace {
 
-std::int64_t furthest = 0;          // guarded by the world's lock
-std::int64_t furthest_thread = 0;   // a new thread starts where the host threads are
+std::int64_t furthest = 0;         // guarded by the world's lock
+std::int64_t furthest_thread = 0;  // a new thread starts where the host threads are
 thread_local std::int64_t own_time = -1;
 
 }  // namespace

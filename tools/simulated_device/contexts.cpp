@@ -9,7 +9,22 @@
 namespace spillway::simulated {
 namespace {
 
-thread_local std::vector<CUcontext> stack;  // handles, so that a destroyed context is noticed
+// Handles, so that a destroyed context is noticed. Trivially destructible: exit handlers of the program still call us
+// after the main thread's thread-local objects are gone.
+struct ContextStack {
+  static constexpr std::size_t kDepth = 256;
+  CUcontext items[kDepth];
+  std::size_t size;
+  [[nodiscard]] bool empty() const { return size == 0; }
+  [[nodiscard]] CUcontext back() const { return items[size - 1]; }
+  void pop_back() { --size; }
+  CUresult push(CUcontext context) {
+    if (size == kDepth) return CUDA_ERROR_OUT_OF_MEMORY;
+    items[size++] = context;
+    return CUDA_SUCCESS;
+  }
+};
+thread_local ContextStack stack{};
 
 CUresult context_or_current(CUcontext handle, Context*& out) {
   if (handle == nullptr) return need_context(out);
@@ -68,8 +83,7 @@ CUresult ctx_create(CUcontext* context, unsigned int flags, CUdevice device) {
   const auto made = make_context(device, flags, false);
   if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
   *context = handle_of(made.get());
-  stack.push_back(*context);
-  return CUDA_SUCCESS;
+  return stack.push(*context);
 }
 
 CUresult ctx_create(CUcontext* context, CUexecAffinityParam*, int, unsigned int flags, CUdevice device) {
@@ -93,8 +107,7 @@ CUresult ctx_destroy(CUcontext handle) {
 CUresult ctx_push_current(CUcontext handle) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
   if (find_context(handle) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  stack.push_back(handle);
-  return CUDA_SUCCESS;
+  return stack.push(handle);
 }
 
 CUresult ctx_pop_current(CUcontext* handle) {
@@ -109,8 +122,7 @@ CUresult ctx_set_current(CUcontext handle) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
   if (handle != nullptr && find_context(handle) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (!stack.empty()) stack.pop_back();
-  if (handle != nullptr) stack.push_back(handle);
-  return CUDA_SUCCESS;
+  return handle == nullptr ? CUDA_SUCCESS : stack.push(handle);
 }
 
 CUresult ctx_get_current(CUcontext* handle) {

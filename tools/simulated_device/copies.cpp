@@ -18,7 +18,8 @@ Side side_of(std::uint64_t address) {
   return host ? Side::pinned : Side::device;
 }
 
-std::size_t span_bytes(std::size_t width, std::size_t height, std::size_t depth, std::size_t pitch, std::size_t slice_height) {
+std::size_t span_bytes(std::size_t width, std::size_t height, std::size_t depth, std::size_t pitch,
+                       std::size_t slice_height) {
   if (width == 0 || height == 0 || depth == 0) return 0;
   return ((depth - 1) * slice_height + (height - 1)) * pitch + width;
 }
@@ -27,7 +28,8 @@ bool inside_live_memory(std::uint64_t address, std::size_t bytes) {
   MemoryMap& memory = world().memory;
   if (!memory.is_device_address(address)) {
     const Allocation* pinned = memory.containing(address);
-    return address != 0 && (pinned == nullptr || address + bytes <= pinned->address + pinned->bytes || pinned->kind == MemoryKind::registered);
+    return address != 0 && (pinned == nullptr || address + bytes <= pinned->address + pinned->bytes ||
+                            pinned->kind == MemoryKind::registered);
   }
   bool accessible = true;
   const bool complete = for_each_piece(address, bytes, [&](Allocation& piece, std::uint64_t, std::uint64_t) {
@@ -60,8 +62,9 @@ std::size_t source_span(const Copy& copy) {
 void move_bytes(const Copy& copy) {
   for (std::size_t z = 0; z < copy.depth; ++z) {
     for (std::size_t y = 0; y < copy.height; ++y) {
-      std::memmove(reinterpret_cast<void*>(copy.destination + (z * copy.destination_height + y) * copy.destination_pitch),
-                   reinterpret_cast<const void*>(copy.source + (z * copy.source_height + y) * copy.source_pitch), copy.width);
+      std::memmove(
+          reinterpret_cast<void*>(copy.destination + (z * copy.destination_height + y) * copy.destination_pitch),
+          reinterpret_cast<const void*>(copy.source + (z * copy.source_height + y) * copy.source_pitch), copy.width);
     }
   }
 }
@@ -75,8 +78,13 @@ std::int64_t over_link(std::int64_t& link_free, std::int64_t start, std::int64_t
 CUresult resolve(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, std::size_t& pitch,
                  std::size_t width_needed, std::uint64_t& base) {
   switch (type) {
-    case CU_MEMORYTYPE_HOST: base = reinterpret_cast<std::uint64_t>(host); break;
-    case CU_MEMORYTYPE_DEVICE: case CU_MEMORYTYPE_UNIFIED: base = device; break;
+    case CU_MEMORYTYPE_HOST:
+      base = reinterpret_cast<std::uint64_t>(host);
+      break;
+    case CU_MEMORYTYPE_DEVICE:
+    case CU_MEMORYTYPE_UNIFIED:
+      base = device;
+      break;
     case CU_MEMORYTYPE_ARRAY: {
       const Allocation* allocation = world().memory.exact(reinterpret_cast<std::uint64_t>(array));
       if (allocation == nullptr || allocation->kind != MemoryKind::array) return CUDA_ERROR_INVALID_HANDLE;
@@ -84,7 +92,8 @@ CUresult resolve(CUmemorytype type, const void* host, CUdeviceptr device, CUarra
       pitch = allocation->flags;  // an array's row pitch: see arrays.cpp
       break;
     }
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   if (pitch == 0) pitch = width_needed;
   return pitch < width_needed ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -107,15 +116,18 @@ bool for_each_piece(std::uint64_t address, std::uint64_t bytes,
 
 CUresult check(const Copy& copy) {
   if (destination_span(copy) == 0) return CUDA_SUCCESS;
-  if (copy.height > 1 && (copy.destination_pitch < copy.width || copy.source_pitch < copy.width)) return CUDA_ERROR_INVALID_VALUE;
-  const bool good = inside_live_memory(copy.destination, destination_span(copy)) && inside_live_memory(copy.source, source_span(copy));
+  if (copy.height > 1 && (copy.destination_pitch < copy.width || copy.source_pitch < copy.width))
+    return CUDA_ERROR_INVALID_VALUE;
+  const bool good = inside_live_memory(copy.destination, destination_span(copy)) &&
+                    inside_live_memory(copy.source, source_span(copy));
   return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult check(const Fill& fill) {
   const std::size_t bytes = span_bytes(fill.width * fill.element, fill.height, 1, fill.pitch, 1);
   if (bytes == 0) return CUDA_SUCCESS;
-  if (fill.destination % fill.element != 0 || (fill.height > 1 && fill.pitch < fill.width * fill.element)) return CUDA_ERROR_INVALID_VALUE;
+  if (fill.destination % fill.element != 0 || (fill.height > 1 && fill.pitch < fill.width * fill.element))
+    return CUDA_ERROR_INVALID_VALUE;
   const bool known = world().memory.containing(fill.destination) != nullptr;
   return known && inside_live_memory(fill.destination, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -137,7 +149,8 @@ std::int64_t run_copy(const Copy& copy, std::int64_t start) {
   const Side to = side_of(copy.destination);
   std::int64_t time = 0;
   if (from == Side::device) time += cost_of(touch(copy.source, source_span(copy), copy.device, AccessKind::read));
-  if (to == Side::device) time += cost_of(touch(copy.destination, destination_span(copy), copy.device, AccessKind::write));
+  if (to == Side::device)
+    time += cost_of(touch(copy.destination, destination_span(copy), copy.device, AccessKind::write));
   move_bytes(copy);
   if (from == to && from == Side::device) return start + time;
   const bool staged = from == Side::pageable || to == Side::pageable;
@@ -180,8 +193,10 @@ CUresult from_parameters(const CUDA_MEMCPY3D& p, int device, Copy& out) {
   out.destination_pitch = p.dstPitch;
   std::uint64_t source = 0;
   std::uint64_t destination = 0;
-  SPILLWAY_RETURN_IF_FAILED(resolve(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, out.source_pitch, p.WidthInBytes, source));
-  SPILLWAY_RETURN_IF_FAILED(resolve(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray, out.destination_pitch, p.WidthInBytes, destination));
+  SPILLWAY_RETURN_IF_FAILED(
+      resolve(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, out.source_pitch, p.WidthInBytes, source));
+  SPILLWAY_RETURN_IF_FAILED(
+      resolve(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray, out.destination_pitch, p.WidthInBytes, destination));
   out.source_height = p.srcHeight != 0 ? p.srcHeight : p.Height;
   out.destination_height = p.dstHeight != 0 ? p.dstHeight : p.Height;
   out.source = source + (p.srcZ * out.source_height + p.srcY) * out.source_pitch + p.srcXInBytes;

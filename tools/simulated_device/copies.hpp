@@ -24,8 +24,8 @@ struct Copy {
 struct Fill {
   std::uint64_t destination = 0;
   unsigned value = 0;
-  unsigned element = 1;  // bytes: 1, 2 or 4
-  std::size_t width = 0; // elements
+  unsigned element = 1;   // bytes: 1, 2 or 4
+  std::size_t width = 0;  // elements
   std::size_t height = 1;
   std::size_t pitch = 0;
   int device = 0;

@@ -45,7 +45,8 @@ Copy linear(std::uint64_t destination, std::uint64_t source, std::size_t bytes) 
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
-Fill fill_of(std::uint64_t destination, unsigned value, unsigned element, std::size_t width, std::size_t height, std::size_t pitch) {
+Fill fill_of(std::uint64_t destination, unsigned value, unsigned element, std::size_t width, std::size_t height,
+             std::size_t pitch) {
   return Fill{destination, value, element, width, height, pitch, 0};
 }
 
@@ -109,8 +110,8 @@ CUresult submit_peer(const CUDA_MEMCPY3D_PEER* p, CUstream stream, Waits waits) 
 }
 
 // Copies between an array and linear memory, as bytes from the array's start.
-CUresult submit_array(std::uint64_t destination, std::uint64_t source, CUarray array, std::size_t offset, std::size_t bytes,
-                      CUstream stream, Waits waits) {
+CUresult submit_array(std::uint64_t destination, std::uint64_t source, CUarray array, std::size_t offset,
+                      std::size_t bytes, CUstream stream, Waits waits) {
   const Allocation* allocation = world().memory.exact(address_of(array));
   if (allocation == nullptr || allocation->kind != MemoryKind::array) return CUDA_ERROR_INVALID_HANDLE;
   if (destination == 0) return submit(linear(allocation->address + offset, source, bytes), stream, waits);
@@ -128,7 +129,8 @@ CUresult memcpy_async(CUdeviceptr destination, CUdeviceptr source, size_t bytes,
 CUresult memcpy_peer(CUdeviceptr destination, CUcontext, CUdeviceptr source, CUcontext, size_t bytes) {
   return submit(linear(destination, source, bytes), nullptr, Waits::for_the_result);
 }
-CUresult memcpy_peer_async(CUdeviceptr destination, CUcontext, CUdeviceptr source, CUcontext, size_t bytes, CUstream stream) {
+CUresult memcpy_peer_async(CUdeviceptr destination, CUcontext, CUdeviceptr source, CUcontext, size_t bytes,
+                           CUstream stream) {
   return submit(linear(destination, source, bytes), stream, Waits::no);
 }
 CUresult memcpy_htod(CUdeviceptr destination, const void* source, size_t bytes) {
@@ -173,10 +175,12 @@ CUresult memcpy_2d_async(const CUDA_MEMCPY2D* copy, CUstream stream) { return su
 CUresult memcpy_3d(const CUDA_MEMCPY3D* copy) { return submit_3d(copy, nullptr, Waits::for_the_result); }
 CUresult memcpy_3d_async(const CUDA_MEMCPY3D* copy, CUstream stream) { return submit_3d(copy, stream, Waits::no); }
 CUresult memcpy_3d_peer(const CUDA_MEMCPY3D_PEER* copy) { return submit_peer(copy, nullptr, Waits::for_the_result); }
-CUresult memcpy_3d_peer_async(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) { return submit_peer(copy, stream, Waits::no); }
+CUresult memcpy_3d_peer_async(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
+  return submit_peer(copy, stream, Waits::no);
+}
 
-CUresult memcpy_batch_async(CUdeviceptr* destinations, CUdeviceptr* sources, size_t* sizes, size_t count, CUmemcpyAttributes*,
-                            size_t*, size_t, size_t* failed, CUstream stream) {
+CUresult memcpy_batch_async(CUdeviceptr* destinations, CUdeviceptr* sources, size_t* sizes, size_t count,
+                            CUmemcpyAttributes*, size_t*, size_t, size_t* failed, CUstream stream) {
   if (destinations == nullptr || sources == nullptr || sizes == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
     const CUresult result = memcpy_async(destinations[i], sources[i], sizes[i], stream);
@@ -218,13 +222,16 @@ CUresult memset_d16_async(CUdeviceptr destination, unsigned short value, size_t 
 CUresult memset_d32_async(CUdeviceptr destination, unsigned int value, size_t count, CUstream stream) {
   return submit(fill_of(destination, value, 4, count, 1, 0), stream, Waits::no);
 }
-CUresult memset_d2d8_async(CUdeviceptr destination, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream) {
+CUresult memset_d2d8_async(CUdeviceptr destination, size_t pitch, unsigned char value, size_t width, size_t height,
+                           CUstream stream) {
   return submit(fill_of(destination, value, 1, width, height, pitch), stream, Waits::no);
 }
-CUresult memset_d2d16_async(CUdeviceptr destination, size_t pitch, unsigned short value, size_t width, size_t height, CUstream stream) {
+CUresult memset_d2d16_async(CUdeviceptr destination, size_t pitch, unsigned short value, size_t width, size_t height,
+                            CUstream stream) {
   return submit(fill_of(destination, value, 2, width, height, pitch), stream, Waits::no);
 }
-CUresult memset_d2d32_async(CUdeviceptr destination, size_t pitch, unsigned int value, size_t width, size_t height, CUstream stream) {
+CUresult memset_d2d32_async(CUdeviceptr destination, size_t pitch, unsigned int value, size_t width, size_t height,
+                            CUstream stream) {
   return submit(fill_of(destination, value, 4, width, height, pitch), stream, Waits::no);
 }
 

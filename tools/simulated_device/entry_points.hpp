@@ -24,9 +24,9 @@ inline constexpr std::size_t kEntryPoints = static_cast<std::size_t>(EntryPoint:
 enum class EntryKind { standard, per_thread, narrow };
 
 struct EntryRow {
-  const char* name;     // as asked of cuGetProcAddress
-  int version;          // first CUDA version with this ABI
-  const char* symbol;   // as exported
+  const char* name;    // as asked of cuGetProcAddress
+  int version;         // first CUDA version with this ABI
+  const char* symbol;  // as exported
   EntryKind kind;
   void* function;
 };

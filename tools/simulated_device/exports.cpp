@@ -1,5 +1,5 @@
-// The exported symbols, made from entry_points.def: count the call, inject what is to be injected, take the lock, run the
-// implementation.
+// The exported symbols, made from entry_points.def: count the call, inject what is to be injected, take the lock, run
+// the implementation.
 #include <chrono>
 #include <thread>
 
@@ -42,20 +42,20 @@ DefaultStream default_stream_of_call() { return stream_zero; }
 }  // namespace spillway::simulated
 
 #define SPILLWAY_EXPORT extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI
-#define SPILLWAY_ENTRY_standard(symbol, implementation, parameters, arguments)                                      \
-  SPILLWAY_EXPORT symbol parameters {                                                                               \
-    using namespace spillway::simulated;                                                                            \
-    return enter(EntryPoint::symbol, DefaultStream::legacy, [&] { return driver::implementation arguments; });      \
+#define SPILLWAY_ENTRY_standard(symbol, implementation, parameters, arguments)                                 \
+  SPILLWAY_EXPORT symbol parameters {                                                                          \
+    using namespace spillway::simulated;                                                                       \
+    return enter(EntryPoint::symbol, DefaultStream::legacy, [&] { return driver::implementation arguments; }); \
   }
-#define SPILLWAY_ENTRY_per_thread(symbol, implementation, parameters, arguments)                                    \
-  SPILLWAY_EXPORT symbol parameters {                                                                               \
-    using namespace spillway::simulated;                                                                            \
-    return enter(EntryPoint::symbol, DefaultStream::per_thread, [&] { return driver::implementation arguments; });  \
+#define SPILLWAY_ENTRY_per_thread(symbol, implementation, parameters, arguments)                                   \
+  SPILLWAY_EXPORT symbol parameters {                                                                              \
+    using namespace spillway::simulated;                                                                           \
+    return enter(EntryPoint::symbol, DefaultStream::per_thread, [&] { return driver::implementation arguments; }); \
   }
-#define SPILLWAY_ENTRY_narrow(symbol, implementation, parameters, arguments)                                        \
-  SPILLWAY_EXPORT symbol parameters {                                                                               \
-    using namespace spillway::simulated;                                                                            \
-    return enter(EntryPoint::symbol, DefaultStream::legacy, [] { return CUDA_ERROR_NOT_SUPPORTED; });               \
+#define SPILLWAY_ENTRY_narrow(symbol, implementation, parameters, arguments)                          \
+  SPILLWAY_EXPORT symbol parameters {                                                                 \
+    using namespace spillway::simulated;                                                              \
+    return enter(EntryPoint::symbol, DefaultStream::legacy, [] { return CUDA_ERROR_NOT_SUPPORTED; }); \
   }
 #define ENTRY(name, version, symbol, kind, implementation, parameters, arguments) \
   SPILLWAY_ENTRY_##kind(symbol, implementation, parameters, arguments)

@@ -77,8 +77,8 @@ struct Capture {
   bool invalidated = false;
   bool ended = false;
   std::shared_ptr<Graph> graph;
-  bool graph_is_callers = false;         // cuStreamBeginCaptureToGraph
-  std::vector<Stream*> streams;          // origin, and those that joined through events
+  bool graph_is_callers = false;  // cuStreamBeginCaptureToGraph
+  std::vector<Stream*> streams;   // origin, and those that joined through events
 };
 
 // A call that is unsafe while some capture runs: fails and spoils the captures it would disturb.

@@ -9,9 +9,9 @@
 namespace spillway::simulated {
 
 struct Injection {
-  unsigned entry = 0;               // EntryPoint
-  std::uint64_t call = 0;           // counts from 1; 0 is every call
-  int code = 0;                     // CUresult to return instead of the call; 0: only the delay
+  unsigned entry = 0;      // EntryPoint
+  std::uint64_t call = 0;  // counts from 1; 0 is every call
+  int code = 0;            // CUresult to return instead of the call; 0: only the delay
   std::chrono::milliseconds delay{0};
 };
 

@@ -10,19 +10,19 @@ namespace spillway::simulated {
 struct SimulatedStatistics {
   std::int64_t virtual_time_ns = 0;
   std::uint64_t launches = 0;
-  std::uint64_t faults = 0;                 // device faults on managed pages
-  std::uint64_t driver_evictions = 0;       // chunks the driver itself took off the device: must stay 0 under Spillway
-  std::uint64_t host_to_device_bytes = 0;   // copies and migration together
+  std::uint64_t faults = 0;                // device faults on managed pages
+  std::uint64_t driver_evictions = 0;      // chunks the driver itself took off the device: must stay 0 under Spillway
+  std::uint64_t host_to_device_bytes = 0;  // copies and migration together
   std::uint64_t device_to_host_bytes = 0;
-  std::uint64_t migrated_in_bytes = 0;      // managed pages only
+  std::uint64_t migrated_in_bytes = 0;  // managed pages only
   std::uint64_t migrated_out_bytes = 0;
-  std::uint64_t remote_bytes = 0;           // read or written over the link, in place
+  std::uint64_t remote_bytes = 0;  // read or written over the link, in place
   std::uint64_t live_allocations = 0;
-  std::uint64_t bad_frees = 0;              // double frees and frees of what was never allocated
+  std::uint64_t bad_frees = 0;  // double frees and frees of what was never allocated
   std::uint64_t plain_bytes = 0;
   std::uint64_t managed_resident_bytes = 0;
   std::uint64_t managed_resident_peak_bytes = 0;
-  std::uint64_t resident_peak_bytes = 0;    // plain and managed together
+  std::uint64_t resident_peak_bytes = 0;  // plain and managed together
 };
 
 }  // namespace spillway::simulated

@@ -26,9 +26,10 @@ bool share(Allocation& allocation) {
   if (allocation.shared_file >= 0) return true;
   const int file = memfd_create("simulated-device-ipc", MFD_CLOEXEC);
   void* place = reinterpret_cast<void*>(allocation.address);
-  const bool copied = file >= 0 && ftruncate(file, static_cast<off_t>(allocation.reserved)) == 0 &&
-                      pwrite(file, place, allocation.reserved, 0) == static_cast<ssize_t>(allocation.reserved) &&
-                      mmap(place, allocation.reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+  const bool copied =
+      file >= 0 && ftruncate(file, static_cast<off_t>(allocation.reserved)) == 0 &&
+      pwrite(file, place, allocation.reserved, 0) == static_cast<ssize_t>(allocation.reserved) &&
+      mmap(place, allocation.reserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
   if (!copied) {
     if (file >= 0) close(file);
     return false;
@@ -45,7 +46,8 @@ CUresult ipc_get_mem_handle(CUipcMemHandle* handle, CUdeviceptr pointer) {
   Allocation* allocation = world().memory.containing(pointer);
   if (handle == nullptr || allocation == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (allocation->kind != MemoryKind::device) return CUDA_ERROR_INVALID_VALUE;  // measured for managed memory
-  if (allocation->charged == 0) return CUDA_ERROR_NOT_SUPPORTED;  // a piece of a shared block: below 1 MiB, not simulated
+  if (allocation->charged == 0)
+    return CUDA_ERROR_NOT_SUPPORTED;  // a piece of a shared block: below 1 MiB, not simulated
   if (!share(*allocation)) return CUDA_ERROR_OUT_OF_MEMORY;
   const Ticket ticket{getpid(), allocation->shared_file, allocation->reserved, kMark};
   std::memset(handle, 0, sizeof *handle);
@@ -58,15 +60,16 @@ CUresult ipc_open_mem_handle(CUdeviceptr* pointer, CUipcMemHandle handle, unsign
   SPILLWAY_RETURN_IF_FAILED(need_context(context));
   Ticket ticket{};
   std::memcpy(&ticket, handle.reserved, sizeof ticket);
-  if (pointer == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || ticket.mark != kMark) return CUDA_ERROR_INVALID_VALUE;
+  if (pointer == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || ticket.mark != kMark)
+    return CUDA_ERROR_INVALID_VALUE;
   if (ticket.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // an exporter cannot import its own
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", ticket.process, ticket.file);
   const int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return CUDA_ERROR_INVALID_VALUE;
   const auto address = world().memory.device_space().take(ticket.bytes, kChunkBytes);
-  const bool mapped = address && mmap(reinterpret_cast<void*>(*address), ticket.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                                      file, 0) != MAP_FAILED;
+  const bool mapped = address && mmap(reinterpret_cast<void*>(*address), ticket.bytes, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
   close(file);
   if (!mapped) return CUDA_ERROR_MAP_FAILED;
   Allocation imported;

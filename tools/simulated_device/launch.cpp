@@ -15,9 +15,11 @@ namespace {
 
 CUresult check_geometry(const kernels::LaunchGeometry& geometry, const Function& function) {
   const auto& [grid, block, shared] = geometry;
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (grid.x > 2147483647U || grid.y > 65535 || grid.z > 65535) return CUDA_ERROR_INVALID_VALUE;
-  if (block.x > 1024 || block.y > 1024 || block.z > 64 || block.x * block.y * block.z > 1024) return CUDA_ERROR_INVALID_VALUE;
+  if (block.x > 1024 || block.y > 1024 || block.z > 64 || block.x * block.y * block.z > 1024)
+    return CUDA_ERROR_INVALID_VALUE;
   return shared <= static_cast<unsigned>(function.max_dynamic_shared) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -52,22 +54,24 @@ bool touch_accesses(const std::vector<kernels::Access>& accesses, int device, To
   for (const kernels::Access& access : accesses) {
     const auto kind = access.writes ? AccessKind::write : AccessKind::read;
     bool accessible = true;
-    const bool inside = for_each_piece(access.address, access.bytes, [&](Allocation& piece, std::uint64_t start, std::uint64_t bytes) {
-      accessible = accessible && piece.accessible;
-      Touch touch;
-      if (piece.kind == MemoryKind::managed) {
-        touch = touch_managed(piece, start, bytes, device, kind);
-      } else if (piece.kind == MemoryKind::pinned || piece.kind == MemoryKind::registered) {
-        touch.remote_bytes = bytes;
-        world().statistics.remote_bytes += bytes;
-      } else {
-        touch.local_bytes = bytes;
-      }
-      const auto crossing = static_cast<std::uint64_t>(static_cast<double>(touch.remote_bytes) * static_cast<double>(access.passes));
-      world().statistics.remote_bytes += crossing - touch.remote_bytes;
-      touch.remote_bytes = crossing;
-      total += touch;
-    });
+    const bool inside =
+        for_each_piece(access.address, access.bytes, [&](Allocation& piece, std::uint64_t start, std::uint64_t bytes) {
+          accessible = accessible && piece.accessible;
+          Touch touch;
+          if (piece.kind == MemoryKind::managed) {
+            touch = touch_managed(piece, start, bytes, device, kind);
+          } else if (piece.kind == MemoryKind::pinned || piece.kind == MemoryKind::registered) {
+            touch.remote_bytes = bytes;
+            world().statistics.remote_bytes += bytes;
+          } else {
+            touch.local_bytes = bytes;
+          }
+          const auto crossing =
+              static_cast<std::uint64_t>(static_cast<double>(touch.remote_bytes) * static_cast<double>(access.passes));
+          world().statistics.remote_bytes += crossing - touch.remote_bytes;
+          touch.remote_bytes = crossing;
+          total += touch;
+        });
     if (!inside || !accessible) {
       std::fprintf(stderr, "simulated device: a kernel touches 0x%llx (%llu bytes), which is not live device memory\n",
                    static_cast<unsigned long long>(access.address), static_cast<unsigned long long>(access.bytes));
@@ -91,7 +95,8 @@ CUresult make_launch(CUfunction handle, const kernels::LaunchGeometry& geometry,
   if (kernel_parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   SPILLWAY_RETURN_IF_FAILED(check_geometry(geometry, *function));
   if (function->twin == nullptr) {
-    std::fprintf(stderr, "simulated device: kernel %s has no host twin; put a twin library in SPILLWAY_SIMULATED_KERNELS\n",
+    std::fprintf(stderr,
+                 "simulated device: kernel %s has no host twin; put a twin library in SPILLWAY_SIMULATED_KERNELS\n",
                  function->name.c_str());
     return CUDA_ERROR_NOT_FOUND;
   }
@@ -137,14 +142,16 @@ std::int64_t run_launch(Launch& launch, std::int64_t start) {
   card.compute_free = end;
   const unsigned grid_size[3] = {grid.x, grid.y, grid.z};
   const unsigned block_size[3] = {block.x, block.y, block.z};
-  observe_kernel(launch.function->name.c_str(), begin, end, launch.device, w.statistics.launches, grid_size, block_size);
+  observe_kernel(launch.function->name.c_str(), begin, end, launch.device, w.statistics.launches, grid_size,
+                 block_size);
   return end;
 }
 
 namespace driver {
 namespace {
 
-CUresult submit(CUfunction function, const kernels::LaunchGeometry& geometry, CUstream handle, void** parameters, void** extra) {
+CUresult submit(CUfunction function, const kernels::LaunchGeometry& geometry, CUstream handle, void** parameters,
+                void** extra) {
   std::shared_ptr<Stream> stream;
   SPILLWAY_RETURN_IF_FAILED(find_stream(handle, stream));
   Launch launch;
@@ -156,9 +163,9 @@ CUresult submit(CUfunction function, const kernels::LaunchGeometry& geometry, CU
 
 }  // namespace
 
-CUresult launch_kernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-                       unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void** parameters,
-                       void** extra) {
+CUresult launch_kernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                       unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
+                       CUstream stream, void** parameters, void** extra) {
   return submit(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream, parameters, extra);
 }
 
@@ -172,8 +179,8 @@ CUresult launch_kernel_ex(const CUlaunchConfig* config, CUfunction function, voi
 }
 
 CUresult launch_cooperative_kernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                   unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
-                                   CUstream stream, void** parameters) {
+                                   unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                   unsigned int shared, CUstream stream, void** parameters) {
   return submit(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream, parameters, nullptr);
 }
 

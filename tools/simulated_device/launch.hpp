@@ -16,8 +16,8 @@ struct Launch {
   const void* handle = nullptr;  // CUfunction or CUkernel, as the program gave it
   Function* function = nullptr;
   kernels::LaunchGeometry geometry;
-  std::vector<std::byte> storage;       // the parameters, at the kernel's offsets
-  std::vector<void*> parameters;        // into storage; made by `point_parameters`
+  std::vector<std::byte> storage;  // the parameters, at the kernel's offsets
+  std::vector<void*> parameters;   // into storage; made by `point_parameters`
   int device = 0;
   void point_parameters();
 };

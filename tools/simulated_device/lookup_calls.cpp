@@ -14,8 +14,8 @@ struct Found {
   bool known = false;  // the name exists, in some version
 };
 
-// The newest ABI that is no newer than what is asked and than the driver. Per-thread variants are taken when asked for and
-// there is one.
+// The newest ABI that is no newer than what is asked and than the driver. Per-thread variants are taken when asked for
+// and there is one.
 Found find_entry(const char* name, int asked_version, DefaultStream meaning) {
   Found found;
   void* per_thread = nullptr;
@@ -36,15 +36,18 @@ Found find_entry(const char* name, int asked_version, DefaultStream meaning) {
 
 }  // namespace
 
-CUresult get_proc_address(const char* symbol, void** function, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+CUresult get_proc_address(const char* symbol, void** function, int version, cuuint64_t flags,
+                          CUdriverProcAddressQueryResult* status) {
   constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  if (symbol == nullptr || function == nullptr || (flags & ~known) != 0 || flags == known) return CUDA_ERROR_INVALID_VALUE;
+  if (symbol == nullptr || function == nullptr || (flags & ~known) != 0 || flags == known)
+    return CUDA_ERROR_INVALID_VALUE;
   const bool per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   const Found found = find_entry(symbol, version, per_thread ? DefaultStream::per_thread : DefaultStream::legacy);
   *function = found.function;
   if (status != nullptr) {
     *status = found.function != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
-              : found.known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+              : found.known             ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                        : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return CUDA_SUCCESS;
   }
   return found.function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
@@ -63,10 +66,15 @@ CUresult get_export_table(const void** table, const CUuuid*) {
 CUresult get_error_name(CUresult error, const char** name) {
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (error) {
-#define ERROR(code) case code: *name = #code; return CUDA_SUCCESS;
+#define ERROR(code) \
+  case code:        \
+    *name = #code;  \
+    return CUDA_SUCCESS;
 #include "tools/simulated_device/errors.def"
 #undef ERROR
-    default: *name = nullptr; return CUDA_ERROR_INVALID_VALUE;
+    default:
+      *name = nullptr;
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -18,11 +18,16 @@ CUresult find_managed(CUdeviceptr pointer, std::size_t bytes, Allocation*& out) 
 
 CUresult location_of(CUmemLocation location, int& out) {
   switch (location.type) {
-    case CU_MEM_LOCATION_TYPE_DEVICE: out = location.id; break;
-    case CU_MEM_LOCATION_TYPE_HOST: case CU_MEM_LOCATION_TYPE_HOST_NUMA: case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      out = location.id;
+      break;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
       out = kHostLocation;
       return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
   if (!valid_device(out)) return CUDA_ERROR_INVALID_DEVICE;
   return world().settings.managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
@@ -56,10 +61,11 @@ CUresult prefetch(CUdeviceptr pointer, std::size_t bytes, int location, CUstream
 }
 
 // Prefetches of a batch: range i goes to the last location whose index is not beyond i.
-CUresult prefetch_batch(const CUdeviceptr* pointers, const std::size_t* sizes, std::size_t count, const CUmemLocation* locations,
-                        const std::size_t* indices, std::size_t location_count, CUstream stream) {
-  if (pointers == nullptr || sizes == nullptr || locations == nullptr || indices == nullptr || count == 0 || location_count == 0 ||
-      location_count > count || indices[0] != 0) {
+CUresult prefetch_batch(const CUdeviceptr* pointers, const std::size_t* sizes, std::size_t count,
+                        const CUmemLocation* locations, const std::size_t* indices, std::size_t location_count,
+                        CUstream stream) {
+  if (pointers == nullptr || sizes == nullptr || locations == nullptr || indices == nullptr || count == 0 ||
+      location_count == 0 || location_count > count || indices[0] != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   std::size_t current = 0;
@@ -77,7 +83,8 @@ CUresult advise(CUdeviceptr pointer, std::size_t bytes, CUmem_advise advice, CUm
   SPILLWAY_RETURN_IF_FAILED(need_context(context));
   Allocation* allocation = nullptr;
   SPILLWAY_RETURN_IF_FAILED(find_managed(pointer, bytes, allocation));
-  if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY) return CUDA_ERROR_INVALID_VALUE;
+  if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
+    return CUDA_ERROR_INVALID_VALUE;
   int location = kNoLocation;
   const bool placed = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
                       advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
@@ -100,7 +107,8 @@ int common(const Allocation& allocation, CUdeviceptr pointer, std::size_t bytes,
 void accessed_by(const Allocation& allocation, CUdeviceptr pointer, std::size_t bytes, int* out, std::size_t room) {
   std::size_t used = 0;
   const auto all = [&](auto value) { return common(allocation, pointer, bytes, value, 0) != 0; };
-  if (used < room && all([](const Chunk& chunk) { return static_cast<int>(chunk.accessed_by_host); })) out[used++] = CU_DEVICE_CPU;
+  if (used < room && all([](const Chunk& chunk) { return static_cast<int>(chunk.accessed_by_host); }))
+    out[used++] = CU_DEVICE_CPU;
   for (int device = 0; valid_device(device) && used < room; ++device) {
     if (all([device](const Chunk& chunk) { return (chunk.accessed_by >> device) & 1; })) out[used++] = device;
   }
@@ -120,7 +128,8 @@ CUresult mem_prefetch_async(CUdeviceptr pointer, size_t bytes, CUdevice device, 
   return prefetch(pointer, bytes, location, stream);
 }
 
-CUresult mem_prefetch_async(CUdeviceptr pointer, size_t bytes, CUmemLocation where, unsigned int flags, CUstream stream) {
+CUresult mem_prefetch_async(CUdeviceptr pointer, size_t bytes, CUmemLocation where, unsigned int flags,
+                            CUstream stream) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   int location = kNoLocation;
   SPILLWAY_RETURN_IF_FAILED(location_of(where, location));
@@ -135,13 +144,14 @@ CUresult mem_advise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUme
   return advise(pointer, bytes, advice, location);
 }
 
-CUresult mem_prefetch_batch_async(CUdeviceptr* pointers, size_t* sizes, size_t count, CUmemLocation* locations, size_t* indices,
-                                  size_t location_count, unsigned long long flags, CUstream stream) {
+CUresult mem_prefetch_batch_async(CUdeviceptr* pointers, size_t* sizes, size_t count, CUmemLocation* locations,
+                                  size_t* indices, size_t location_count, unsigned long long flags, CUstream stream) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return prefetch_batch(pointers, sizes, count, locations, indices, location_count, stream);
 }
 
-CUresult mem_discard_batch_async(CUdeviceptr* pointers, size_t* sizes, size_t count, unsigned long long flags, CUstream handle) {
+CUresult mem_discard_batch_async(CUdeviceptr* pointers, size_t* sizes, size_t count, unsigned long long flags,
+                                 CUstream handle) {
   std::shared_ptr<Stream> stream;
   SPILLWAY_RETURN_IF_FAILED(find_stream(handle, stream));
   SPILLWAY_RETURN_IF_FAILED(forbid_on_capturing(stream));
@@ -160,34 +170,56 @@ CUresult mem_discard_batch_async(CUdeviceptr* pointers, size_t* sizes, size_t co
   return CUDA_SUCCESS;
 }
 
-CUresult mem_discard_and_prefetch_batch_async(CUdeviceptr* pointers, size_t* sizes, size_t count, CUmemLocation* locations,
-                                              size_t* indices, size_t location_count, unsigned long long flags, CUstream stream) {
+CUresult mem_discard_and_prefetch_batch_async(CUdeviceptr* pointers, size_t* sizes, size_t count,
+                                              CUmemLocation* locations, size_t* indices, size_t location_count,
+                                              unsigned long long flags, CUstream stream) {
   SPILLWAY_RETURN_IF_FAILED(mem_discard_batch_async(pointers, sizes, count, flags, stream));
   return prefetch_batch(pointers, sizes, count, locations, indices, location_count, stream);
 }
 
-CUresult mem_range_get_attribute(void* data, size_t data_bytes, CUmem_range_attribute attribute, CUdeviceptr pointer, size_t bytes) {
+CUresult mem_range_get_attribute(void* data, size_t data_bytes, CUmem_range_attribute attribute, CUdeviceptr pointer,
+                                 size_t bytes) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
   Allocation* allocation = nullptr;
   SPILLWAY_RETURN_IF_FAILED(find_managed(pointer, bytes, allocation));
   if (data == nullptr || data_bytes < sizeof(int) || data_bytes % sizeof(int) != 0) return CUDA_ERROR_INVALID_VALUE;
   auto* out = static_cast<int*>(data);
-  const auto preferred = [&] { return common(*allocation, pointer, bytes, [](const Chunk& c) { return c.preferred; }, kNoLocation); };
-  const auto last = [&] { return common(*allocation, pointer, bytes, [](const Chunk& c) { return c.last_prefetch; }, kNoLocation); };
+  const auto preferred = [&] {
+    return common(
+        *allocation, pointer, bytes, [](const Chunk& c) { return c.preferred; }, kNoLocation);
+  };
+  const auto last = [&] {
+    return common(
+        *allocation, pointer, bytes, [](const Chunk& c) { return c.last_prefetch; }, kNoLocation);
+  };
   switch (attribute) {
     case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
-      *out = common(*allocation, pointer, bytes, [](const Chunk& c) { return c.read_mostly ? 1 : 0; }, 0);
+      *out = common(
+          *allocation, pointer, bytes, [](const Chunk& c) { return c.read_mostly ? 1 : 0; }, 0);
       return CUDA_SUCCESS;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION: *out = preferred(); return CUDA_SUCCESS;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION: *out = last(); return CUDA_SUCCESS;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE: *out = preferred_type(preferred()); return CUDA_SUCCESS;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE: *out = preferred_type(last()); return CUDA_SUCCESS;
-    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID: *out = std::max(preferred(), 0); return CUDA_SUCCESS;
-    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID: *out = std::max(last(), 0); return CUDA_SUCCESS;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+      *out = preferred();
+      return CUDA_SUCCESS;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+      *out = last();
+      return CUDA_SUCCESS;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+      *out = preferred_type(preferred());
+      return CUDA_SUCCESS;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+      *out = preferred_type(last());
+      return CUDA_SUCCESS;
+    case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+      *out = std::max(preferred(), 0);
+      return CUDA_SUCCESS;
+    case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+      *out = std::max(last(), 0);
+      return CUDA_SUCCESS;
     case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
       accessed_by(*allocation, pointer, bytes, out, data_bytes / sizeof(int));
       return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -11,8 +11,9 @@
 namespace spillway::simulated {
 namespace {
 
-constexpr std::uint64_t kRange = std::uint64_t{1} << 40;     // address space for device memory, and as much for managed
-constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;     // below this, allocations share 2 MiB blocks
+// Address space for device memory, and as much for managed. Two ranges of 1 TiB do not fit beside a thread sanitizer.
+constexpr std::uint64_t kRange = std::uint64_t{1} << 39;
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;  // below this, allocations share 2 MiB blocks
 constexpr std::uint64_t kSmallAlignment = 512;
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
@@ -37,15 +38,24 @@ void depopulate(std::uint64_t address, std::uint64_t bytes) {
 
 const char* name_of(MemoryKind kind) {
   switch (kind) {
-    case MemoryKind::device: return "device";
-    case MemoryKind::pool: return "pool";
-    case MemoryKind::managed: return "managed";
-    case MemoryKind::pinned: return "pinned";
-    case MemoryKind::registered: return "registered";
-    case MemoryKind::reservation: return "reservation";
-    case MemoryKind::mapping: return "mapping";
-    case MemoryKind::imported: return "imported";
-    case MemoryKind::array: return "array";
+    case MemoryKind::device:
+      return "device";
+    case MemoryKind::pool:
+      return "pool";
+    case MemoryKind::managed:
+      return "managed";
+    case MemoryKind::pinned:
+      return "pinned";
+    case MemoryKind::registered:
+      return "registered";
+    case MemoryKind::reservation:
+      return "reservation";
+    case MemoryKind::mapping:
+      return "mapping";
+    case MemoryKind::imported:
+      return "imported";
+    case MemoryKind::array:
+      return "array";
   }
   return "unknown";
 }
@@ -63,7 +73,8 @@ bool MemoryMap::reserve_ranges() {
 }
 
 bool MemoryMap::is_device_address(std::uint64_t address) const {
-  return (address >= base_ && address < base_ + kRange) || (address >= managed_base_ && address < managed_base_ + kRange);
+  return (address >= base_ && address < base_ + kRange) ||
+         (address >= managed_base_ && address < managed_base_ + kRange);
 }
 
 bool charge_device(int device, std::uint64_t bytes) {
@@ -75,7 +86,9 @@ bool charge_device(int device, std::uint64_t bytes) {
   return true;
 }
 
-void uncharge_device(int device, std::uint64_t bytes) { world().devices[static_cast<std::size_t>(device)].plain_bytes -= bytes; }
+void uncharge_device(int device, std::uint64_t bytes) {
+  world().devices[static_cast<std::size_t>(device)].plain_bytes -= bytes;
+}
 
 std::optional<std::uint64_t> MemoryMap::take_small(std::uint64_t bytes, std::uint64_t& charged, int device) {
   AddressSpace& space = small_[static_cast<std::size_t>(device)];
@@ -107,7 +120,8 @@ void MemoryMap::give_small(const Allocation& allocation) {
   uncharge_device(allocation.device, kChunkBytes);
 }
 
-CUresult MemoryMap::allocate(MemoryKind kind, std::uint64_t bytes, const Context& context, unsigned flags, Allocation*& out) {
+CUresult MemoryMap::allocate(MemoryKind kind, std::uint64_t bytes, const Context& context, unsigned flags,
+                             Allocation*& out) {
   Allocation made;
   made.bytes = bytes;
   made.kind = kind;
@@ -161,8 +175,11 @@ void MemoryMap::release(std::uint64_t address) {
   if (allocation.shared_file >= 0) close(allocation.shared_file);
   switch (allocation.kind) {
     case MemoryKind::registered:
-    case MemoryKind::mapping: break;
-    case MemoryKind::pinned: munmap(pointer(address), allocation.reserved); break;
+    case MemoryKind::mapping:
+      break;
+    case MemoryKind::pinned:
+      munmap(pointer(address), allocation.reserved);
+      break;
     case MemoryKind::managed:
       forget_managed(allocation);
       depopulate(address, allocation.reserved);

@@ -22,24 +22,24 @@ namespace spillway::simulated {
 struct Context;
 
 enum class MemoryKind : std::uint8_t {
-  device,        // cuMemAlloc, cuMemAllocPitch
-  pool,          // cuMemAllocAsync and pools
-  managed,       // cuMemAllocManaged
-  pinned,        // cuMemAllocHost, cuMemHostAlloc
-  registered,    // cuMemHostRegister: the program's own memory
-  reservation,   // cuMemAddressReserve: addresses without memory
-  mapping,       // cuMemMap: a physical handle seen at an address
-  imported,      // cuIpcOpenMemHandle
-  array,         // cuArrayCreate: opaque
+  device,       // cuMemAlloc, cuMemAllocPitch
+  pool,         // cuMemAllocAsync and pools
+  managed,      // cuMemAllocManaged
+  pinned,       // cuMemAllocHost, cuMemHostAlloc
+  registered,   // cuMemHostRegister: the program's own memory
+  reservation,  // cuMemAddressReserve: addresses without memory
+  mapping,      // cuMemMap: a physical handle seen at an address
+  imported,     // cuIpcOpenMemHandle
+  array,        // cuArrayCreate: opaque
 };
 
 const char* name_of(MemoryKind kind);
 
 struct Allocation {
   std::uint64_t address = 0;
-  std::uint64_t bytes = 0;       // as asked for
-  std::uint64_t reserved = 0;    // address space taken
-  std::uint64_t charged = 0;     // device memory counted for it
+  std::uint64_t bytes = 0;     // as asked for
+  std::uint64_t reserved = 0;  // address space taken
+  std::uint64_t charged = 0;   // device memory counted for it
   MemoryKind kind = MemoryKind::device;
   const Context* context = nullptr;
   int device = 0;
@@ -47,10 +47,10 @@ struct Allocation {
   std::uint64_t id = 0;
   CUmemoryPool pool = nullptr;
   CUmemGenericAllocationHandle physical = 0;  // mapping only
-  bool accessible = true;        // mapping: cuMemSetAccess was called
-  bool freeing = false;          // cuMemFreeAsync is on its way
-  int shared_file = -1;          // the memory's file once it was exported (IPC)
-  std::vector<Chunk> chunks;     // managed only
+  bool accessible = true;                     // mapping: cuMemSetAccess was called
+  bool freeing = false;                       // cuMemFreeAsync is on its way
+  int shared_file = -1;                       // the memory's file once it was exported (IPC)
+  std::vector<Chunk> chunks;                  // managed only
 };
 
 // Address space in pieces of a fixed granularity, first fit.
@@ -80,7 +80,7 @@ class MemoryMap {
   Allocation* exact(std::uint64_t address);       // the allocation that begins here, not a reservation's mapping
   Allocation* containing(std::uint64_t address);  // the allocation this address lies in; reservations are not seen
   Allocation* reservation(std::uint64_t address);
-  void note_bad_free(std::uint64_t address);      // for the leak and double-free table
+  void note_bad_free(std::uint64_t address);  // for the leak and double-free table
 
   [[nodiscard]] bool is_device_address(std::uint64_t address) const;
   std::map<std::uint64_t, Allocation>& live() { return live_; }
@@ -99,7 +99,7 @@ class MemoryMap {
   std::unordered_map<std::uint64_t, unsigned> small_users_;  // block -> live allocations in it
   std::map<std::uint64_t, Allocation> live_;
   std::map<std::uint64_t, Allocation> reservations_;
-  std::unordered_set<std::uint64_t> freed_;                  // addresses freed and not handed out again
+  std::unordered_set<std::uint64_t> freed_;  // addresses freed and not handed out again
 };
 
 // Physical memory of cuMemCreate: a file, so that it can be seen at several addresses.

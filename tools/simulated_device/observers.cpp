@@ -26,7 +26,8 @@ void observe_kernel(const char* name, std::int64_t start, std::int64_t end, int 
 }  // namespace spillway::simulated
 
 // The stand-in CUPTI's way in; looked up by name. Null members stop the reports.
-extern "C" __attribute__((visibility("default"))) void spillway_simulated_observe(const spillway::simulated::Observer* observer) {
+extern "C" __attribute__((visibility("default"))) void spillway_simulated_observe(
+    const spillway::simulated::Observer* observer) {
   const std::lock_guard lock(spillway::simulated::world().mutex);
   spillway::simulated::observer = *observer;
 }

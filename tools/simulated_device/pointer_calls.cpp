@@ -19,34 +19,52 @@ CUresult give(void* data, Value value) {
 CUresult answer(void* data, CUpointer_attribute attribute, CUdeviceptr pointer, const Allocation& allocation) {
   const bool managed = allocation.kind == MemoryKind::managed;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return give(data, handle_of(allocation.context));
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return give(data, is_host(allocation) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return give(data, pointer);
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return give(data, handle_of(allocation.context));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return give(data, is_host(allocation) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return give(data, pointer);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (!is_host(allocation) && !managed) return CUDA_ERROR_INVALID_VALUE;
       return give(data, reinterpret_cast<void*>(pointer));
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return give(data, 0);
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(data, static_cast<unsigned long long>(allocation.id));
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(data, managed ? 1U : 0U);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return give(data, allocation.device);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return give(data, 0);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return give(data, static_cast<unsigned long long>(allocation.id));
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return give(data, managed ? 1U : 0U);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return give(data, allocation.device);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return give(data, allocation.kind == MemoryKind::device && allocation.charged != 0 ? 1U : 0U);
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(data, static_cast<CUdeviceptr>(allocation.address));
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(data, static_cast<std::size_t>(allocation.bytes));
-    case CU_POINTER_ATTRIBUTE_MAPPED: return give(data, 1U);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return give(data, std::uint64_t{0});
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(data, allocation.pool);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return give(data, static_cast<CUdeviceptr>(allocation.address));
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return give(data, static_cast<std::size_t>(allocation.bytes));
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return give(data, 1U);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return give(data, std::uint64_t{0});
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return give(data, allocation.pool);
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
 
 // Bytes the answer takes, for the batched form's "unknown" (zeroes).
 std::size_t answer_bytes(CUpointer_attribute attribute) {
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
       return 4;
-    default: return 8;
+    default:
+      return 8;
   }
 }
 

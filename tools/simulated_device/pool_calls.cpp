@@ -138,7 +138,8 @@ CUresult mem_free_async(CUdeviceptr pointer, CUstream handle) {
 
 CUresult mem_pool_create(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
-  if (pool == nullptr || properties == nullptr || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (pool == nullptr || properties == nullptr || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!valid_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   *pool = make_pool(properties->location.id, false);
@@ -156,19 +157,33 @@ CUresult mem_pool_destroy(CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult mem_pool_trim_to(CUmemoryPool pool, size_t) { return find_pool(pool) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
+CUresult mem_pool_trim_to(CUmemoryPool pool, size_t) {
+  return find_pool(pool) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
 
 CUresult mem_pool_set_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
   Pool* pool = find_pool(handle);
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool->release_threshold = *static_cast<const cuuint64_t*>(value); return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: pool->used_peak = pool->used; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: pool->reuse[0] = *static_cast<const int*>(value); return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: pool->reuse[1] = *static_cast<const int*>(value); return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: pool->reuse[2] = *static_cast<const int*>(value); return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      pool->release_threshold = *static_cast<const cuuint64_t*>(value);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      pool->used_peak = pool->used;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      pool->reuse[0] = *static_cast<const int*>(value);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      pool->reuse[1] = *static_cast<const int*>(value);
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      pool->reuse[2] = *static_cast<const int*>(value);
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -177,13 +192,28 @@ CUresult mem_pool_get_attribute(CUmemoryPool handle, CUmemPool_attribute attribu
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto* wide = static_cast<cuuint64_t*>(value);
   switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *wide = pool->release_threshold; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *wide = pool->used; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: *wide = pool->used_peak; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: *static_cast<int*>(value) = pool->reuse[0]; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: *static_cast<int*>(value) = pool->reuse[1]; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: *static_cast<int*>(value) = pool->reuse[2]; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      *wide = pool->release_threshold;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+      *wide = pool->used;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      *wide = pool->used_peak;
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+      *static_cast<int*>(value) = pool->reuse[0];
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+      *static_cast<int*>(value) = pool->reuse[1];
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *static_cast<int*>(value) = pool->reuse[2];
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -191,7 +221,8 @@ CUresult mem_pool_set_access(CUmemoryPool handle, const CUmemAccessDesc* map, si
   Pool* pool = find_pool(handle);
   if (pool == nullptr || map == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
-    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !valid_device(map[i].location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !valid_device(map[i].location.id))
+      return CUDA_ERROR_INVALID_DEVICE;
     pool->access[map[i].location.id] = map[i].flags;
   }
   return CUDA_SUCCESS;
@@ -201,8 +232,9 @@ CUresult mem_pool_get_access(CUmemAccess_flags* flags, CUmemoryPool handle, CUme
   const Pool* pool = find_pool(handle);
   if (pool == nullptr || flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto found = pool->access.find(location->id);
-  *flags = location->id == pool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-           : found == pool->access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : found->second;
+  *flags = location->id == pool->device  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+           : found == pool->access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE
+                                         : found->second;
   return CUDA_SUCCESS;
 }
 

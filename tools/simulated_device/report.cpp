@@ -20,18 +20,20 @@ std::string quoted(const std::string& text) {
 void write_counters(std::ostream& out, const Statistics& s) {
   out << "\"virtual_time_ns\":" << virtual_time() << ",\"launches\":" << s.launches << ",\"faults\":" << s.faults
       << ",\"driver_evictions\":" << s.driver_evictions << ",\"driver_evicted_bytes\":" << s.driver_evicted_bytes
-      << ",\"host_to_device_bytes\":" << s.host_to_device_bytes << ",\"device_to_host_bytes\":" << s.device_to_host_bytes
-      << ",\"migrated_in_bytes\":" << s.migrated_in_bytes << ",\"migrated_out_bytes\":" << s.migrated_out_bytes
-      << ",\"remote_bytes\":" << s.remote_bytes << ",\"allocations\":" << s.allocations << ",\"frees\":" << s.frees;
+      << ",\"host_to_device_bytes\":" << s.host_to_device_bytes
+      << ",\"device_to_host_bytes\":" << s.device_to_host_bytes << ",\"migrated_in_bytes\":" << s.migrated_in_bytes
+      << ",\"migrated_out_bytes\":" << s.migrated_out_bytes << ",\"remote_bytes\":" << s.remote_bytes
+      << ",\"allocations\":" << s.allocations << ",\"frees\":" << s.frees;
 }
 
 void write_devices(std::ostream& out, const World& w) {
   out << ",\"devices\":[";
   for (std::size_t i = 0; i < w.devices.size(); ++i) {
     const Device& d = w.devices[i];
-    out << (i == 0 ? "" : ",") << "{\"memory_bytes\":" << w.settings.memory_bytes << ",\"plain_bytes\":" << d.plain_bytes
-        << ",\"managed_resident_bytes\":" << d.managed_bytes << ",\"managed_resident_peak_bytes\":" << d.managed_peak
-        << ",\"resident_peak_bytes\":" << d.resident_peak << "}";
+    out << (i == 0 ? "" : ",") << "{\"memory_bytes\":" << w.settings.memory_bytes
+        << ",\"plain_bytes\":" << d.plain_bytes << ",\"managed_resident_bytes\":" << d.managed_bytes
+        << ",\"managed_resident_peak_bytes\":" << d.managed_peak << ",\"resident_peak_bytes\":" << d.resident_peak
+        << "}";
   }
   out << "]";
 }
@@ -41,14 +43,15 @@ void write_memory(std::ostream& out, World& w) {
   bool first = true;
   for (const auto& [address, allocation] : w.memory.live()) {
     if (allocation.kind == MemoryKind::mapping) continue;  // its handle is what leaks
-    out << (first ? "" : ",") << "{\"address\":" << address << ",\"bytes\":" << allocation.bytes << ",\"kind\":\"" << name_of(allocation.kind)
-        << "\"}";
+    out << (first ? "" : ",") << "{\"address\":" << address << ",\"bytes\":" << allocation.bytes << ",\"kind\":\""
+        << name_of(allocation.kind) << "\"}";
     first = false;
   }
   out << "],\"bad_frees\":[";
   for (std::size_t i = 0; i < w.statistics.bad_frees.size(); ++i) {
     const BadFree& bad = w.statistics.bad_frees[i];
-    out << (i == 0 ? "" : ",") << "{\"address\":" << bad.address << ",\"freed_before\":" << (bad.freed_before ? "true" : "false") << "}";
+    out << (i == 0 ? "" : ",") << "{\"address\":" << bad.address
+        << ",\"freed_before\":" << (bad.freed_before ? "true" : "false") << "}";
   }
   out << "]";
 }
@@ -91,8 +94,10 @@ void write_report() {
   if (w.settings.report_path.empty()) return;
   std::FILE* file = std::fopen(w.settings.report_path.c_str(), "w");
   if (file == nullptr) {
-    std::fprintf(stderr, "simulated device: SPILLWAY_SIMULATED_REPORT=\"%s\": cannot be written; give a path in a writable folder\n",
-                 w.settings.report_path.c_str());
+    std::fprintf(
+        stderr,
+        "simulated device: SPILLWAY_SIMULATED_REPORT=\"%s\": cannot be written; give a path in a writable folder\n",
+        w.settings.report_path.c_str());
     return;
   }
   const std::string text = report_json();

@@ -13,7 +13,9 @@ std::uint64_t use_counter = 0;  // world's lock
 
 std::uint8_t bit(int device) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(device)); }
 
-bool on_device(const Chunk& chunk) { return chunk.residency == Residency::device || chunk.residency == Residency::duplicated; }
+bool on_device(const Chunk& chunk) {
+  return chunk.residency == Residency::device || chunk.residency == Residency::duplicated;
+}
 
 void put_on_device(Allocation& allocation, std::size_t index, int device, Residency residency) {
   Chunk& chunk = allocation.chunks[index];
@@ -46,7 +48,8 @@ void note_out(Allocation& allocation, std::size_t index) {
   const auto bytes = chunk_bytes(allocation, index);
   statistics.migrated_out_bytes += bytes;
   statistics.device_to_host_bytes += bytes;
-  observe_traffic(Traffic::device_to_host, allocation.address + index * kChunkBytes, bytes, allocation.chunks[index].device);
+  observe_traffic(Traffic::device_to_host, allocation.address + index * kChunkBytes, bytes,
+                  allocation.chunks[index].device);
 }
 
 void note_fault(Allocation& allocation, std::size_t index, int device) {
@@ -76,7 +79,8 @@ template <class Visit>
 void for_each_chunk(const Allocation& allocation, std::uint64_t address, std::uint64_t bytes, Visit visit) {
   if (bytes == 0) return;
   const std::size_t first = (address - allocation.address) / kChunkBytes;
-  const std::size_t last = std::min((address + bytes - 1 - allocation.address) / kChunkBytes, allocation.chunks.size() - 1);
+  const std::size_t last =
+      std::min((address + bytes - 1 - allocation.address) / kChunkBytes, allocation.chunks.size() - 1);
   for (std::size_t index = first; index <= last; ++index) visit(index);
 }
 
@@ -98,7 +102,8 @@ void populate_by_fault(Allocation& allocation, std::size_t index, int device, To
 }
 
 // A device touches pages that are only on the host.
-void touch_on_host(Allocation& allocation, std::size_t index, int device, AccessKind kind, std::uint64_t size, Touch& touch) {
+void touch_on_host(Allocation& allocation, std::size_t index, int device, AccessKind kind, std::uint64_t size,
+                   Touch& touch) {
   Chunk& chunk = allocation.chunks[index];
   if ((chunk.mapped & bit(device)) != 0) {
     touch.remote_bytes += size;
@@ -124,7 +129,8 @@ void touch_on_host(Allocation& allocation, std::size_t index, int device, Access
 // Pages of another card: reached through the peer link as remote bytes, without moving.
 bool on_other_device(const Chunk& chunk, int device) { return on_device(chunk) && chunk.device != device; }
 
-void touch_chunk(Allocation& allocation, std::size_t index, int device, AccessKind kind, std::uint64_t size, Touch& touch) {
+void touch_chunk(Allocation& allocation, std::size_t index, int device, AccessKind kind, std::uint64_t size,
+                 Touch& touch) {
   Chunk& chunk = allocation.chunks[index];
   chunk.last_use = ++use_counter;
   if (on_other_device(chunk, device)) {
@@ -132,9 +138,15 @@ void touch_chunk(Allocation& allocation, std::size_t index, int device, AccessKi
     return;
   }
   switch (chunk.residency) {
-    case Residency::unpopulated: populate_by_fault(allocation, index, device, touch); break;
-    case Residency::device: touch.local_bytes += size; break;
-    case Residency::host: touch_on_host(allocation, index, device, kind, size, touch); break;
+    case Residency::unpopulated:
+      populate_by_fault(allocation, index, device, touch);
+      break;
+    case Residency::device:
+      touch.local_bytes += size;
+      break;
+    case Residency::host:
+      touch_on_host(allocation, index, device, kind, size, touch);
+      break;
     case Residency::duplicated:
       if (kind == AccessKind::write) {
         ++touch.faults;
@@ -200,7 +212,8 @@ Touch touch_managed(Allocation& allocation, std::uint64_t address, std::uint64_t
 std::int64_t cost_of(const Touch& touch) {
   const auto bytes = [](std::uint64_t count) { return static_cast<double>(count); };
   return costs::at(bytes(touch.local_bytes + touch.migrated_bytes + touch.populated_device_bytes), costs::kMemory) +
-         costs::at(bytes(touch.remote_bytes), costs::kRemote) + costs::at(bytes(touch.migrated_bytes), costs::kFaultMigration) +
+         costs::at(bytes(touch.remote_bytes), costs::kRemote) +
+         costs::at(bytes(touch.migrated_bytes), costs::kFaultMigration) +
          costs::at(bytes(touch.populated_device_bytes), costs::kFaultPopulateDevice) +
          costs::at(bytes(touch.populated_host_bytes), costs::kFaultPopulateHost) +
          costs::at(bytes(touch.collapsed_bytes), costs::kDuplicatedWrite) +
@@ -232,7 +245,8 @@ Moved prefetch_managed(Allocation& allocation, std::uint64_t address, std::uint6
       if (chunk.residency == Residency::duplicated || chunk.residency == Residency::host) return;  // frees nothing
       if (chunk.residency == Residency::device) {
         moved.out_bytes += size;
-        moved.time += costs::at(static_cast<double>(size), chunk.has_host_pages ? costs::kPrefetchOut : costs::kPrefetchOutFirst);
+        moved.time +=
+            costs::at(static_cast<double>(size), chunk.has_host_pages ? costs::kPrefetchOut : costs::kPrefetchOutFirst);
         if (chunk.read_mostly) {  // a copy is made; the device keeps its own
           chunk.residency = Residency::duplicated;
           chunk.has_host_pages = true;
@@ -259,20 +273,28 @@ Moved prefetch_managed(Allocation& allocation, std::uint64_t address, std::uint6
   return moved;
 }
 
-std::int64_t advise_managed(Allocation& allocation, std::uint64_t address, std::uint64_t bytes, CUmem_advise advice, int location) {
+std::int64_t advise_managed(Allocation& allocation, std::uint64_t address, std::uint64_t bytes, CUmem_advise advice,
+                            int location) {
   std::int64_t time = costs::kAdviseRange;
   for_each_chunk(allocation, address, bytes, [&](std::size_t index) {
     Chunk& chunk = allocation.chunks[index];
     switch (advice) {
-      case CU_MEM_ADVISE_SET_READ_MOSTLY: chunk.read_mostly = true; break;
+      case CU_MEM_ADVISE_SET_READ_MOSTLY:
+        chunk.read_mostly = true;
+        break;
       case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
         chunk.read_mostly = false;
         time += drop_duplicate(allocation, index);
         if (chunk.residency == Residency::duplicated) chunk.residency = Residency::device;
         break;
-      case CU_MEM_ADVISE_SET_PREFERRED_LOCATION: chunk.preferred = location; break;
-      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: chunk.preferred = kNoLocation; break;
-      default: time += advise_accessed_by(chunk, advice, location);
+      case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+        chunk.preferred = location;
+        break;
+      case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        chunk.preferred = kNoLocation;
+        break;
+      default:
+        time += advise_accessed_by(chunk, advice, location);
     }
   });
   return time;

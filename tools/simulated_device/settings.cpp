@@ -79,8 +79,8 @@ void read_kernels(Settings& settings) {
   for (std::string path; std::getline(list, path, ':');) {
     if (path.empty()) continue;
     if (access(path.c_str(), R_OK) != 0) {
-      settings.problems.push_back(
-          problem("SPILLWAY_SIMULATED_KERNELS", path, "no such readable twin library; give existing paths, separated by colons"));
+      settings.problems.push_back(problem("SPILLWAY_SIMULATED_KERNELS", path,
+                                          "no such readable twin library; give existing paths, separated by colons"));
     }
     settings.twin_libraries.push_back(path);
   }
@@ -94,11 +94,15 @@ std::string with_process_id(std::string path) {
 }  // namespace
 
 std::optional<std::uint64_t> parse_size(const std::string& text) {
-  struct Unit { const char* name; unsigned shift; };
+  struct Unit {
+    const char* name;
+    unsigned shift;
+  };
   static constexpr std::array<Unit, 4> units{{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"B", 0}}};
   for (const Unit& unit : units) {
     if (!text.ends_with(unit.name)) continue;
-    const auto number = parse_number(std::string_view(text).substr(0, text.size() - std::string_view(unit.name).size()));
+    const auto number =
+        parse_number(std::string_view(text).substr(0, text.size() - std::string_view(unit.name).size()));
     if (!number || *number > (~std::uint64_t{0} >> unit.shift)) return std::nullopt;
     return *number << unit.shift;
   }

@@ -1,4 +1,5 @@
-// What happened on the simulated device: counters, readable by tests through exported functions and written as JSON at exit.
+// What happened on the simulated device: counters, readable by tests through exported functions and written as JSON at
+// exit.
 #pragma once
 
 #include <array>
@@ -21,13 +22,13 @@ struct Statistics {
   std::array<std::uint64_t, kEntryPoints> injected{};
   std::uint64_t launches = 0;
   std::map<std::string, std::uint64_t> launches_by_name;
-  std::uint64_t host_to_device_bytes = 0;   // copies and migration
+  std::uint64_t host_to_device_bytes = 0;  // copies and migration
   std::uint64_t device_to_host_bytes = 0;
-  std::uint64_t migrated_in_bytes = 0;      // managed pages only, by prefetch or fault
+  std::uint64_t migrated_in_bytes = 0;  // managed pages only, by prefetch or fault
   std::uint64_t migrated_out_bytes = 0;
   std::uint64_t remote_bytes = 0;
   std::uint64_t faults = 0;
-  std::uint64_t driver_evictions = 0;       // chunks the driver took off the device by itself
+  std::uint64_t driver_evictions = 0;  // chunks the driver took off the device by itself
   std::uint64_t driver_evicted_bytes = 0;
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;

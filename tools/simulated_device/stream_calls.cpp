@@ -12,10 +12,14 @@ constexpr unsigned kWaitEqual = CU_STREAM_WAIT_VALUE_EQ;
 bool value_reached(std::uint64_t address, cuuint32_t wanted, unsigned condition) {
   const cuuint32_t now = __atomic_load_n(reinterpret_cast<const cuuint32_t*>(address), __ATOMIC_ACQUIRE);
   switch (condition) {
-    case CU_STREAM_WAIT_VALUE_GEQ: return static_cast<std::int32_t>(now - wanted) >= 0;
-    case kWaitEqual: return now == wanted;
-    case CU_STREAM_WAIT_VALUE_AND: return (now & wanted) != 0;
-    default: return ~(now | wanted) != 0;
+    case CU_STREAM_WAIT_VALUE_GEQ:
+      return static_cast<std::int32_t>(now - wanted) >= 0;
+    case kWaitEqual:
+      return now == wanted;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (now & wanted) != 0;
+    default:
+      return ~(now | wanted) != 0;
   }
 }
 

@@ -15,7 +15,8 @@ std::uint64_t queued = 0;  // operations not run at once and not completed yet; 
 
 bool ready(const Operation& operation) {
   if (operation.ready && !operation.ready()) return false;
-  return std::all_of(operation.after.begin(), operation.after.end(), [](const Ticket& ticket) { return ticket.done(); });
+  return std::all_of(operation.after.begin(), operation.after.end(),
+                     [](const Ticket& ticket) { return ticket.done(); });
 }
 
 std::int64_t start_time(const Stream& stream, const Operation& operation) {
@@ -43,7 +44,11 @@ class HostFunctionThread {
   }
 
  private:
-  struct Job { std::shared_ptr<Stream> stream; std::function<void()> function; std::int64_t start; };
+  struct Job {
+    std::shared_ptr<Stream> stream;
+    std::function<void()> function;
+    std::int64_t start;
+  };
 
   void serve() {
     std::unique_lock lock(world().mutex);

@@ -1,5 +1,6 @@
-// Streams and events. Work runs when it is enqueued, on the enqueuing thread, unless something it must follow is not done
-// (a host function, a value to wait for): then it is queued and runs, in order, as soon as that is. World's lock held.
+// Streams and events. Work runs when it is enqueued, on the enqueuing thread, unless something it must follow is not
+// done (a host function, a value to wait for): then it is queued and runs, in order, as soon as that is. World's lock
+// held.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ struct Ticket {
 struct Operation {
   // Does the work; gets the virtual time it may start at, returns the time it ends.
   std::function<std::int64_t(std::int64_t start)> run;
-  std::function<bool()> ready;            // optional: a value being waited for
-  std::function<void()> host_function;    // runs on the host-function thread, without the lock
+  std::function<bool()> ready;          // optional: a value being waited for
+  std::function<void()> host_function;  // runs on the host-function thread, without the lock
   std::vector<Ticket> after;
   std::int64_t not_before = 0;
 };
@@ -43,7 +44,7 @@ struct Stream {
   StreamKind kind = StreamKind::created;
   std::uint64_t enqueued = 0;
   std::uint64_t completed = 0;
-  std::int64_t ready_time = 0;   // virtual time at which its completed work ends
+  std::int64_t ready_time = 0;  // virtual time at which its completed work ends
   bool host_running = false;
   std::deque<Operation> queue;
   std::shared_ptr<Capture> capture;
@@ -56,8 +57,8 @@ struct Event {
   unsigned flags = 0;
   bool recorded = false;
   Ticket ticket;
-  std::shared_ptr<std::int64_t> time;       // virtual time of completion, filled when it completes
-  std::shared_ptr<Capture> capture;         // recorded in a capture
+  std::shared_ptr<std::int64_t> time;  // virtual time of completion, filled when it completes
+  std::shared_ptr<Capture> capture;    // recorded in a capture
   std::vector<GraphNode*> capture_tail;
   [[nodiscard]] bool done() const { return !recorded || ticket.done(); }
 };
@@ -69,7 +70,7 @@ CUresult find_stream(CUstream handle, std::shared_ptr<Stream>& out, OnCapture ac
 CUresult find_event(CUevent handle, std::shared_ptr<Event>& out);
 
 void enqueue(const std::shared_ptr<Stream>& stream, Operation operation);
-void pump();                       // runs what has become ready
+void pump();  // runs what has become ready
 bool idle(const Stream& stream);
 void wait_for(const std::shared_ptr<Stream>& stream);
 void wait_for_context(const Context& context);

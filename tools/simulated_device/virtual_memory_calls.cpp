@@ -50,14 +50,16 @@ std::vector<std::uint64_t> mappings_in(CUdeviceptr address, std::size_t bytes) {
 void forget_mapping(std::uint64_t address) {
   MemoryMap& memory = world().memory;
   const Allocation mapping = *memory.exact(address);
-  (void)mmap(pointer_to(address), mapping.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)mmap(pointer_to(address), mapping.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0);
   memory.release(address);
   drop_physical(mapping.physical);
 }
 
 }  // namespace
 
-CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+CUresult mem_address_reserve(CUdeviceptr* pointer, size_t bytes, size_t alignment, CUdeviceptr hint,
+                             unsigned long long flags) {
   Context* context = nullptr;
   SPILLWAY_RETURN_IF_FAILED(need_init());
   context = current_context();
@@ -87,16 +89,19 @@ CUresult mem_address_free(CUdeviceptr address, size_t bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const auto mapping = w.memory.live().lower_bound(address);
-  if (mapping != w.memory.live().end() && mapping->first < address + bytes) return CUDA_ERROR_INVALID_VALUE;  // still mapped
+  if (mapping != w.memory.live().end() && mapping->first < address + bytes)
+    return CUDA_ERROR_INVALID_VALUE;  // still mapped
   w.memory.device_space().give_back(address, bytes);
   w.memory.reservations().erase(found);
   ++w.statistics.frees;
   return CUDA_SUCCESS;
 }
 
-CUresult mem_create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* properties, unsigned long long flags) {
+CUresult mem_create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* properties,
+                    unsigned long long flags) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
-  if (handle == nullptr || bytes == 0 || !aligned(bytes) || flags != 0 || !is_device_memory(properties)) return CUDA_ERROR_INVALID_VALUE;
+  if (handle == nullptr || bytes == 0 || !aligned(bytes) || flags != 0 || !is_device_memory(properties))
+    return CUDA_ERROR_INVALID_VALUE;
   if (!charge_device(properties->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const int file = memfd_create("simulated-device-memory", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
@@ -118,18 +123,23 @@ CUresult mem_release(CUmemGenericAllocationHandle handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult mem_map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+CUresult mem_map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                 unsigned long long flags) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
   World& w = world();
   const auto physical = physical_memory().find(handle);
   const Allocation* reservation = w.memory.reservation(address);
-  if (physical == physical_memory().end() || physical->second.handles == 0 || reservation == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (physical == physical_memory().end() || physical->second.handles == 0 || reservation == nullptr || flags != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (bytes == 0 || !aligned(address) || !aligned(bytes) || offset != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes > physical->second.bytes || address + bytes > reservation->address + reservation->bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > physical->second.bytes || address + bytes > reservation->address + reservation->bytes)
+    return CUDA_ERROR_INVALID_VALUE;
   const auto next = w.memory.live().lower_bound(address);
-  const bool taken = w.memory.containing(address) != nullptr || (next != w.memory.live().end() && next->first < address + bytes);
+  const bool taken =
+      w.memory.containing(address) != nullptr || (next != w.memory.live().end() && next->first < address + bytes);
   if (taken) return CUDA_ERROR_INVALID_VALUE;
-  if (mmap(pointer_to(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, physical->second.file, 0) == MAP_FAILED) {
+  if (mmap(pointer_to(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, physical->second.file, 0) ==
+      MAP_FAILED) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++physical->second.references;
@@ -169,19 +179,22 @@ CUresult mem_set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
 CUresult mem_get_access(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
   const Allocation* mapping = world().memory.containing(address);
-  if (flags == nullptr || location == nullptr || mapping == nullptr || mapping->kind != MemoryKind::mapping) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr || location == nullptr || mapping == nullptr || mapping->kind != MemoryKind::mapping)
+    return CUDA_ERROR_INVALID_VALUE;
   *flags = mapping->accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }
 
-CUresult mem_get_allocation_granularity(size_t* granularity, const CUmemAllocationProp* properties, CUmemAllocationGranularity_flags) {
+CUresult mem_get_allocation_granularity(size_t* granularity, const CUmemAllocationProp* properties,
+                                        CUmemAllocationGranularity_flags) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
   if (granularity == nullptr || !is_device_memory(properties)) return CUDA_ERROR_INVALID_VALUE;
   *granularity = kChunkBytes;
   return CUDA_SUCCESS;
 }
 
-CUresult mem_get_allocation_properties_from_handle(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
+CUresult mem_get_allocation_properties_from_handle(CUmemAllocationProp* properties,
+                                                   CUmemGenericAllocationHandle handle) {
   const auto found = physical_memory().find(handle);
   if (properties == nullptr || found == physical_memory().end()) return CUDA_ERROR_INVALID_VALUE;
   *properties = found->second.properties;
@@ -198,7 +211,8 @@ CUresult mem_retain_allocation_handle(CUmemGenericAllocationHandle* handle, void
   return CUDA_SUCCESS;
 }
 
-CUresult mem_export_to_shareable_handle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, unsigned long long flags) {
+CUresult mem_export_to_shareable_handle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                                        unsigned long long flags) {
   const auto found = physical_memory().find(handle);
   if (out == nullptr || flags != 0 || found == physical_memory().end()) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
@@ -209,7 +223,8 @@ CUresult mem_export_to_shareable_handle(void* out, CUmemGenericAllocationHandle 
   return CUDA_SUCCESS;
 }
 
-CUresult mem_import_from_shareable_handle(CUmemGenericAllocationHandle* handle, void* os_handle, CUmemAllocationHandleType type) {
+CUresult mem_import_from_shareable_handle(CUmemGenericAllocationHandle* handle, void* os_handle,
+                                          CUmemAllocationHandleType type) {
   Context* context = nullptr;
   SPILLWAY_RETURN_IF_FAILED(need_context(context));
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;

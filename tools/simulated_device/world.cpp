@@ -105,9 +105,7 @@ CUresult need_context(Context*& context) {
   return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
-bool valid_device(CUdevice device) {
-  return device >= 0 && device < static_cast<CUdevice>(world().devices.size());
-}
+bool valid_device(CUdevice device) { return device >= 0 && device < static_cast<CUdevice>(world().devices.size()); }
 
 namespace driver {
 

@@ -1,8 +1,8 @@
 // The one simulated machine of this process: cards, contexts, memory, streams, and the lock that guards them all.
 //
-// Every entry point runs under World::mutex, taken in exports.cpp. What must wait (synchronize, free) gives the lock up in
-// wait_until. Host functions of the program run without it, on a thread of their own. The World is never destroyed: the
-// program may call us during its own exit.
+// Every entry point runs under World::mutex, taken in exports.cpp. What must wait (synchronize, free) gives the lock up
+// in wait_until. Host functions of the program run without it, on a thread of their own. The World is never destroyed:
+// the program may call us during its own exit.
 #pragma once
 
 #include <condition_variable>
@@ -34,17 +34,17 @@ struct Context {
   int device = 0;
   unsigned flags = 0;
   bool primary = false;
-  std::shared_ptr<Stream> legacy;                                // the legacy default stream
-  std::map<std::thread::id, std::shared_ptr<Stream>> per_thread; // per-thread default streams
+  std::shared_ptr<Stream> legacy;                                 // the legacy default stream
+  std::map<std::thread::id, std::shared_ptr<Stream>> per_thread;  // per-thread default streams
   std::unordered_set<const Context*> peers;
 };
 
 struct Device {
-  std::uint64_t plain_bytes = 0;     // cuMemAlloc and relatives, contexts, pools: what cuMemGetInfo counts
-  std::uint64_t managed_bytes = 0;   // managed pages resident now; cuMemGetInfo does not show them
+  std::uint64_t plain_bytes = 0;    // cuMemAlloc and relatives, contexts, pools: what cuMemGetInfo counts
+  std::uint64_t managed_bytes = 0;  // managed pages resident now; cuMemGetInfo does not show them
   std::uint64_t managed_peak = 0;
-  std::uint64_t resident_peak = 0;   // plain and managed together
-  std::int64_t link_in_free = 0;     // virtual time at which each direction of the link is idle
+  std::uint64_t resident_peak = 0;  // plain and managed together
+  std::int64_t link_in_free = 0;    // virtual time at which each direction of the link is idle
   std::int64_t link_out_free = 0;
   std::int64_t compute_free = 0;
   std::shared_ptr<Context> primary;
@@ -61,9 +61,9 @@ struct World {
   Settings settings;
   bool settings_read = false;
   bool initialized = false;
-  bool forked = false;   // a child of the process that called cuInit: CUDA does not survive fork
+  bool forked = false;  // a child of the process that called cuInit: CUDA does not survive fork
   CUresult init_result = CUDA_ERROR_NOT_INITIALIZED;
-  CUresult sticky = CUDA_SUCCESS;   // an illegal address ends the process's use of CUDA
+  CUresult sticky = CUDA_SUCCESS;  // an illegal address ends the process's use of CUDA
 
   std::vector<Device> devices;
   std::unordered_map<CUcontext, std::shared_ptr<Context>> contexts;
@@ -93,7 +93,7 @@ CUresult need_context(Context*& context);
 
 }  // namespace spillway::simulated
 
-#define SPILLWAY_RETURN_IF_FAILED(expression)                              \
-  do {                                                                     \
+#define SPILLWAY_RETURN_IF_FAILED(expression)                                                             \
+  do {                                                                                                    \
     if (const CUresult spillway_code = (expression); spillway_code != CUDA_SUCCESS) return spillway_code; \
   } while (false)

@@ -20,7 +20,8 @@ Subscriber& subscriber() {
 CUpti_SubscriberHandle handle() { return reinterpret_cast<CUpti_SubscriberHandle>(&subscriber()); }
 
 constexpr std::size_t size_of(CUpti_ActivityKind kind) {
-  return kind == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER ? sizeof(CUpti_ActivityUnifiedMemoryCounter3) : sizeof(CUpti_ActivityKernel10);
+  return kind == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER ? sizeof(CUpti_ActivityUnifiedMemoryCounter3)
+                                                            : sizeof(CUpti_ActivityKernel10);
 }
 
 }  // namespace
@@ -57,7 +58,8 @@ SPILLWAY_EXPORT cuptiEnableCallback(uint32_t, CUpti_SubscriberHandle given, CUpt
   return given == handle() ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
-SPILLWAY_EXPORT cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
+SPILLWAY_EXPORT cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+                                               CUpti_BuffersCallbackCompleteFunc complete) {
   if (request == nullptr || complete == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   cupti::set_buffer_callbacks(request, complete);
   return CUPTI_SUCCESS;
@@ -75,7 +77,8 @@ SPILLWAY_EXPORT cuptiActivityFlushAll(uint32_t) {
   return CUPTI_SUCCESS;
 }
 
-SPILLWAY_EXPORT cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemoryCounterConfig* config, uint32_t count) {
+SPILLWAY_EXPORT cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemoryCounterConfig* config,
+                                                           uint32_t count) {
   return config == nullptr || count == 0 ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
 }
 
@@ -107,10 +110,17 @@ SPILLWAY_EXPORT cuptiGetTimestamp(uint64_t* time) {
 SPILLWAY_EXPORT cuptiGetResultString(CUptiResult result, const char** text) {
   if (text == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   switch (result) {
-    case CUPTI_SUCCESS: *text = "CUPTI_SUCCESS"; break;
-    case CUPTI_ERROR_NOT_READY: *text = "CUPTI_ERROR_NOT_READY"; break;
-    case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"; break;
-    default: *text = "CUPTI_ERROR";
+    case CUPTI_SUCCESS:
+      *text = "CUPTI_SUCCESS";
+      break;
+    case CUPTI_ERROR_NOT_READY:
+      *text = "CUPTI_ERROR_NOT_READY";
+      break;
+    case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
+      *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
+      break;
+    default:
+      *text = "CUPTI_ERROR";
   }
   return CUPTI_SUCCESS;
 }

@@ -46,10 +46,14 @@ void keep(State& s, const Record& record) {
 
 CUpti_ActivityUnifiedMemoryCounterKind kind_of(Traffic traffic) {
   switch (traffic) {
-    case Traffic::host_to_device: return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
-    case Traffic::device_to_host: return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
-    case Traffic::device_fault: return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT;
-    case Traffic::host_fault: return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT;
+    case Traffic::host_to_device:
+      return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD;
+    case Traffic::device_to_host:
+      return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH;
+    case Traffic::device_fault:
+      return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT;
+    case Traffic::host_fault:
+      return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT;
   }
   return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_UNKNOWN;
 }
@@ -64,15 +68,17 @@ void on_traffic(std::uint32_t kind, std::uint64_t address, std::uint64_t bytes, 
   record.value = traffic == Traffic::device_fault ? 1 : bytes;
   record.start = record.end = static_cast<std::uint64_t>(time);
   record.address = address;
-  record.srcId = traffic == Traffic::host_to_device ? static_cast<std::uint32_t>(-1) : static_cast<std::uint32_t>(device);
-  record.dstId = traffic == Traffic::device_to_host ? static_cast<std::uint32_t>(-1) : static_cast<std::uint32_t>(device);
+  record.srcId =
+      traffic == Traffic::host_to_device ? static_cast<std::uint32_t>(-1) : static_cast<std::uint32_t>(device);
+  record.dstId =
+      traffic == Traffic::device_to_host ? static_cast<std::uint32_t>(-1) : static_cast<std::uint32_t>(device);
   record.processId = static_cast<std::uint32_t>(getpid());
   const std::lock_guard lock(s.mutex);
   keep(s, record);
 }
 
-void on_kernel(const char* name, std::int64_t start, std::int64_t end, int device, std::uint32_t stream, std::uint64_t correlation,
-               const unsigned grid[3], const unsigned block[3]) {
+void on_kernel(const char* name, std::int64_t start, std::int64_t end, int device, std::uint32_t stream,
+               std::uint64_t correlation, const unsigned grid[3], const unsigned block[3]) {
   State& s = state();
   CUpti_ActivityKernel10 record;
   std::memset(&record, 0, sizeof record);
@@ -171,7 +177,8 @@ void flush() {
     std::size_t used = 0;
     std::size_t count = 0;
     for (; next < records.size() && (most == 0 || count < most); ++next, ++count) {
-      const auto [data, bytes] = std::visit([](const auto& r) { return std::pair<const void*, std::size_t>(&r, sizeof r); }, records[next]);
+      const auto [data, bytes] =
+          std::visit([](const auto& r) { return std::pair<const void*, std::size_t>(&r, sizeof r); }, records[next]);
       if (buffer == nullptr || used + bytes > room) break;
       std::memcpy(buffer + used, data, bytes);
       used += bytes;

@@ -91,8 +91,10 @@ cudaError_t get_device_properties(cudaDeviceProp* p, int device) {
   p->maxThreadsPerMultiProcessor = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device);
   p->warpSize = attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE, device);
   p->sharedMemPerBlock = static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, device));
-  p->sharedMemPerMultiprocessor = static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device));
-  p->sharedMemPerBlockOptin = static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device));
+  p->sharedMemPerMultiprocessor =
+      static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, device));
+  p->sharedMemPerBlockOptin =
+      static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device));
   p->regsPerBlock = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, device);
   p->regsPerMultiprocessor = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, device);
   p->totalConstMem = static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, device));
@@ -121,7 +123,8 @@ cudaError_t get_device_properties(cudaDeviceProp* p, int device) {
 
 cudaError_t device_get_attribute(int* value, cudaDeviceAttr which, int device) {
   SPILLWAY_RETURN_IF_ERROR(need_driver());
-  return error_of(driver()->cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(which), device));  // same numbers
+  return error_of(
+      driver()->cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(which), device));  // same numbers
 }
 
 cudaError_t device_synchronize() {
@@ -155,10 +158,18 @@ cudaError_t init_device(int device, unsigned int, unsigned int) {
   return error_of(primary_context(device, primary));
 }
 
-cudaError_t device_get_stream_priority_range(int* least, int* greatest) { SPILLWAY_DRIVER_CALL(cuCtxGetStreamPriorityRange, least, greatest); }
-cudaError_t device_set_limit(cudaLimit limit, size_t value) { SPILLWAY_DRIVER_CALL(cuCtxSetLimit, static_cast<CUlimit>(limit), value); }
-cudaError_t device_get_limit(size_t* value, cudaLimit limit) { SPILLWAY_DRIVER_CALL(cuCtxGetLimit, value, static_cast<CUlimit>(limit)); }
-cudaError_t device_can_access_peer(int* can, int device, int peer) { SPILLWAY_DRIVER_CALL(cuDeviceCanAccessPeer, can, device, peer); }
+cudaError_t device_get_stream_priority_range(int* least, int* greatest) {
+  SPILLWAY_DRIVER_CALL(cuCtxGetStreamPriorityRange, least, greatest);
+}
+cudaError_t device_set_limit(cudaLimit limit, size_t value) {
+  SPILLWAY_DRIVER_CALL(cuCtxSetLimit, static_cast<CUlimit>(limit), value);
+}
+cudaError_t device_get_limit(size_t* value, cudaLimit limit) {
+  SPILLWAY_DRIVER_CALL(cuCtxGetLimit, value, static_cast<CUlimit>(limit));
+}
+cudaError_t device_can_access_peer(int* can, int device, int peer) {
+  SPILLWAY_DRIVER_CALL(cuDeviceCanAccessPeer, can, device, peer);
+}
 
 cudaError_t device_enable_peer_access(int peer, unsigned int flags) {
   SPILLWAY_RETURN_IF_ERROR(need_context());
@@ -174,8 +185,12 @@ cudaError_t device_disable_peer_access(int peer) {
   return error_of(driver()->cuCtxDisablePeerAccess(other));
 }
 
-cudaError_t device_get_pci_bus_id(char* text, int length, int device) { SPILLWAY_DRIVER_CALL(cuDeviceGetPCIBusId, text, length, device); }
-cudaError_t device_get_by_pci_bus_id(int* device, const char* text) { SPILLWAY_DRIVER_CALL(cuDeviceGetByPCIBusId, device, text); }
+cudaError_t device_get_pci_bus_id(char* text, int length, int device) {
+  SPILLWAY_DRIVER_CALL(cuDeviceGetPCIBusId, text, length, device);
+}
+cudaError_t device_get_by_pci_bus_id(int* device, const char* text) {
+  SPILLWAY_DRIVER_CALL(cuDeviceGetByPCIBusId, device, text);
+}
 
 cudaError_t driver_get_version(int* version) {
   if (version == nullptr) return cudaErrorInvalidValue;

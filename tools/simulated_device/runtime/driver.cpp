@@ -35,7 +35,8 @@ Found search() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) return found;
   const auto first = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
-  if (first == nullptr || !find(first, "cuGetProcAddress", 12000, CU_GET_PROC_ADDRESS_DEFAULT, found.lookup)) return found;
+  if (first == nullptr || !find(first, "cuGetProcAddress", 12000, CU_GET_PROC_ADDRESS_DEFAULT, found.lookup))
+    return found;
   fill(found.lookup, CU_GET_PROC_ADDRESS_LEGACY_STREAM, found.legacy);
   fill(found.lookup, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, found.per_thread);
   found.complete = found.legacy.cuInit != nullptr;

@@ -1,5 +1,6 @@
-// The driver, as the stand-in runtime finds it: exactly the real runtime's way, because that way is what an interposer must
-// get right. dlopen libcuda.so.1, dlsym cuGetProcAddress_v2, ask that for "cuGetProcAddress", and ask the answer for the rest.
+// The driver, as the stand-in runtime finds it: exactly the real runtime's way, because that way is what an interposer
+// must get right. dlopen libcuda.so.1, dlsym cuGetProcAddress_v2, ask that for "cuGetProcAddress", and ask the answer
+// for the rest.
 #pragma once
 
 #ifndef __CUDA_API_VERSION_INTERNAL

@@ -28,7 +28,6 @@ cudaError_t enter(DefaultStream meaning, Body body) {
   return result;
 }
 
-
 }  // namespace
 
 }  // namespace spillway::simulated::runtime
@@ -36,9 +35,9 @@ cudaError_t enter(DefaultStream meaning, Body body) {
 #define SPILLWAY_EXPORT extern "C" __attribute__((visibility("default")))
 #define SPILLWAY_ENTRY_standard DefaultStream::legacy
 #define SPILLWAY_ENTRY_per_thread DefaultStream::per_thread
-#define ENTRY(symbol, kind, implementation, parameters, arguments)                                     \
-  SPILLWAY_EXPORT cudaError_t CUDARTAPI symbol parameters {                                            \
-    using namespace spillway::simulated::runtime;                                                      \
+#define ENTRY(symbol, kind, implementation, parameters, arguments)                                               \
+  SPILLWAY_EXPORT cudaError_t CUDARTAPI symbol parameters {                                                      \
+    using namespace spillway::simulated::runtime;                                                                \
     return enter(SPILLWAY_ENTRY_##kind, [&] { return spillway::simulated::runtime::implementation arguments; }); \
   }
 #include "tools/simulated_device/runtime/entry_points.def"
@@ -51,17 +50,21 @@ SPILLWAY_EXPORT cudaError_t CUDARTAPI cudaPeekAtLastError() { return spillway::s
 
 SPILLWAY_EXPORT const char* CUDARTAPI cudaGetErrorName(cudaError_t error) {
   switch (error) {
-#define ERROR(code) case code: return #code;
+#define ERROR(code) \
+  case code:        \
+    return #code;
 #include "tools/simulated_device/runtime/errors.def"
 #undef ERROR
-    default: return "unrecognized error code";
+    default:
+      return "unrecognized error code";
   }
 }
 
 SPILLWAY_EXPORT const char* CUDARTAPI cudaGetErrorString(cudaError_t error) {
   using namespace spillway::simulated::runtime;
   const char* text = nullptr;
-  if (driver() == nullptr) return error == cudaErrorInsufficientDriver ? "no CUDA driver was found" : cudaGetErrorName(error);
+  if (driver() == nullptr)
+    return error == cudaErrorInsufficientDriver ? "no CUDA driver was found" : cudaGetErrorName(error);
   if (driver()->cuGetErrorString(static_cast<CUresult>(error), &text) != CUDA_SUCCESS) return cudaGetErrorName(error);
   return text;
 }
@@ -75,20 +78,25 @@ SPILLWAY_EXPORT void CUDARTAPI __cudaUnregisterFatBinary(void** handle) {
   spillway::simulated::runtime::unregister_fat_binary(handle);
 }
 SPILLWAY_EXPORT char CUDARTAPI __cudaInitModule(void**) { return 1; }
-SPILLWAY_EXPORT void CUDARTAPI __cudaRegisterFunction(void** handle, const char* host_function, char*, const char* name, int, uint3*,
-                                                      uint3*, dim3*, dim3*, int*) {
+SPILLWAY_EXPORT void CUDARTAPI __cudaRegisterFunction(void** handle, const char* host_function, char*, const char* name,
+                                                      int, uint3*, uint3*, dim3*, dim3*, int*) {
   spillway::simulated::runtime::register_function(handle, host_function, name);
 }
-SPILLWAY_EXPORT void CUDARTAPI __cudaRegisterVar(void** handle, char* host_variable, char*, const char* name, int, size_t bytes, int, int) {
+SPILLWAY_EXPORT void CUDARTAPI __cudaRegisterVar(void** handle, char* host_variable, char*, const char* name, int,
+                                                 size_t bytes, int, int) {
   spillway::simulated::runtime::register_variable(handle, host_variable, name, bytes);
 }
-SPILLWAY_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void**, void**, char*, const char* name, int, size_t, int, int) {
-  std::fprintf(stderr, "simulated device: __managed__ variable %s is not simulated; allocate it with cudaMallocManaged\n", name);
+SPILLWAY_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void**, void**, char*, const char* name, int, size_t, int,
+                                                        int) {
+  std::fprintf(
+      stderr, "simulated device: __managed__ variable %s is not simulated; allocate it with cudaMallocManaged\n", name);
 }
-SPILLWAY_EXPORT unsigned CUDARTAPI __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream) {
+SPILLWAY_EXPORT unsigned CUDARTAPI __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
+                                                               CUstream_st* stream) {
   return spillway::simulated::runtime::push_configuration({grid, block, shared, stream});
 }
-SPILLWAY_EXPORT cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+SPILLWAY_EXPORT cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared,
+                                                                 void* stream) {
   const auto top = spillway::simulated::runtime::pop_configuration();
   if (!top) return cudaErrorMissingConfiguration;
   *grid = top->grid;
@@ -102,11 +110,11 @@ SPILLWAY_EXPORT cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t* kernel, cons
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(host_function));
   return cudaSuccess;
 }
-SPILLWAY_EXPORT cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
-                                                         cudaStream_t stream) {
+SPILLWAY_EXPORT cudaError_t CUDARTAPI __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                                                         size_t shared, cudaStream_t stream) {
   return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
 }
-SPILLWAY_EXPORT cudaError_t CUDARTAPI __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
-                                                              cudaStream_t stream) {
+SPILLWAY_EXPORT cudaError_t CUDARTAPI __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block,
+                                                              void** arguments, size_t shared, cudaStream_t stream) {
   return cudaLaunchKernel_ptsz(kernel, grid, block, arguments, shared, stream);
 }

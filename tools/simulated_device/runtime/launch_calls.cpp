@@ -15,7 +15,8 @@ int attribute_of(CUkernel kernel, CUfunction_attribute which) {
 
 }  // namespace
 
-cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t launch_kernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                          cudaStream_t stream) {
   CUkernel kernel = nullptr;
   SPILLWAY_RETURN_IF_ERROR(find_kernel(function, kernel));
   return error_of(driver()->cuLaunchKernel(launchable(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
@@ -40,14 +41,17 @@ cudaError_t launch_kernel_ex_c(const cudaLaunchConfig_t* config, const void* fun
   return error_of(driver()->cuLaunchKernelEx(&same, launchable(kernel), arguments, nullptr));
 }
 
-cudaError_t launch_cooperative_kernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream) {
+cudaError_t launch_cooperative_kernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                      cudaStream_t stream) {
   CUkernel kernel = nullptr;
   SPILLWAY_RETURN_IF_ERROR(find_kernel(function, kernel));
-  return error_of(driver()->cuLaunchCooperativeKernel(launchable(kernel), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                      static_cast<unsigned>(shared), stream, arguments));
+  return error_of(driver()->cuLaunchCooperativeKernel(launchable(kernel), grid.x, grid.y, grid.z, block.x, block.y,
+                                                      block.z, static_cast<unsigned>(shared), stream, arguments));
 }
 
-cudaError_t launch_host_func(cudaStream_t stream, cudaHostFn_t function, void* data) { SPILLWAY_DRIVER_CALL(cuLaunchHostFunc, stream, function, data); }
+cudaError_t launch_host_func(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  SPILLWAY_DRIVER_CALL(cuLaunchHostFunc, stream, function, data);
+}
 
 cudaError_t func_set_attribute(const void* function, cudaFuncAttribute attribute, int value) {
   CUkernel kernel = nullptr;
@@ -75,25 +79,28 @@ cudaError_t func_set_cache_config(const void* function, cudaFuncCache) {
   return find_kernel(function, kernel);
 }
 
-cudaError_t occupancy_max_active_blocks_per_multiprocessor(int* blocks, const void* function, int block_size, size_t shared) {
+cudaError_t occupancy_max_active_blocks_per_multiprocessor(int* blocks, const void* function, int block_size,
+                                                           size_t shared) {
   return occupancy_max_active_blocks_per_multiprocessor_with_flags(blocks, function, block_size, shared, 0);
 }
 
-cudaError_t occupancy_max_active_blocks_per_multiprocessor_with_flags(int* blocks, const void* function, int block_size, size_t shared,
-                                                                      unsigned int flags) {
+cudaError_t occupancy_max_active_blocks_per_multiprocessor_with_flags(int* blocks, const void* function, int block_size,
+                                                                      size_t shared, unsigned int flags) {
   CUkernel kernel = nullptr;
   SPILLWAY_RETURN_IF_ERROR(find_kernel(function, kernel));
-  return error_of(driver()->cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, launchable(kernel), block_size, shared, flags));
+  return error_of(driver()->cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, launchable(kernel), block_size,
+                                                                                 shared, flags));
 }
 
 cudaError_t get_kernel(cudaKernel_t* out, const void* function) {
   return out == nullptr ? cudaErrorInvalidValue : find_kernel(function, *out);
 }
 
-cudaError_t get_driver_entry_point_by_version(const char* symbol, void** function, unsigned int version, unsigned long long flags,
-                                              cudaDriverEntryPointQueryResult* status) {
+cudaError_t get_driver_entry_point_by_version(const char* symbol, void** function, unsigned int version,
+                                              unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
   SPILLWAY_RETURN_IF_ERROR(need_driver());
-  if (flags == cudaEnableDefault && default_stream_of_call() == DefaultStream::per_thread) flags = cudaEnablePerThreadDefaultStream;
+  if (flags == cudaEnableDefault && default_stream_of_call() == DefaultStream::per_thread)
+    flags = cudaEnablePerThreadDefaultStream;
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   const CUresult result = driver_lookup()(symbol, function, static_cast<int>(version), flags, &found);
   if (status != nullptr) {
@@ -103,7 +110,8 @@ cudaError_t get_driver_entry_point_by_version(const char* symbol, void** functio
   return result == CUDA_SUCCESS && found != CU_GET_PROC_ADDRESS_SUCCESS ? cudaErrorSymbolNotFound : error_of(result);
 }
 
-cudaError_t get_driver_entry_point(const char* symbol, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+cudaError_t get_driver_entry_point(const char* symbol, void** function, unsigned long long flags,
+                                   cudaDriverEntryPointQueryResult* status) {
   return get_driver_entry_point_by_version(symbol, function, CUDART_VERSION, flags, status);
 }
 

@@ -6,12 +6,14 @@
 namespace spillway::simulated::runtime {
 namespace {
 
-CUmemLocation location_of(cudaMemLocation location) { return {static_cast<CUmemLocationType>(location.type), location.id}; }
+CUmemLocation location_of(cudaMemLocation location) {
+  return {static_cast<CUmemLocationType>(location.type), location.id};
+}
 
 void* pointer_of(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
-CUDA_MEMCPY2D rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch, std::size_t width,
-                   std::size_t height, cudaMemcpyKind kind) {
+CUDA_MEMCPY2D rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+                   std::size_t width, std::size_t height, cudaMemcpyKind kind) {
   CUDA_MEMCPY2D copy{};
   const bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
   const bool to_host = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost;
@@ -28,7 +30,9 @@ CUDA_MEMCPY2D rows(void* destination, std::size_t destination_pitch, const void*
   return copy;
 }
 
-cudaError_t primary_of(int device, CUcontext& context) { return error_of(driver()->cuDevicePrimaryCtxRetain(&context, device)); }
+cudaError_t primary_of(int device, CUcontext& context) {
+  return error_of(driver()->cuDevicePrimaryCtxRetain(&context, device));
+}
 
 // Outputs are void** in the runtime and CUdeviceptr* in the driver.
 template <class Call>
@@ -56,11 +60,14 @@ cudaError_t malloc_managed(void** pointer, size_t bytes, unsigned int flags) {
 }
 
 cudaError_t malloc_pitch(void** pointer, size_t* pitch, size_t width, size_t height) {
-  return give_pointer(pointer, [&](CUdeviceptr* out) { return driver()->cuMemAllocPitch(out, pitch, width, height, 4); });
+  return give_pointer(pointer,
+                      [&](CUdeviceptr* out) { return driver()->cuMemAllocPitch(out, pitch, width, height, 4); });
 }
 
 cudaError_t malloc_host(void** pointer, size_t bytes) { return host_alloc(pointer, bytes, 0); }
-cudaError_t host_alloc(void** pointer, size_t bytes, unsigned int flags) { SPILLWAY_DRIVER_CALL(cuMemHostAlloc, pointer, bytes, flags); }
+cudaError_t host_alloc(void** pointer, size_t bytes, unsigned int flags) {
+  SPILLWAY_DRIVER_CALL(cuMemHostAlloc, pointer, bytes, flags);
+}
 
 cudaError_t memory_free(void* pointer) {
   SPILLWAY_RETURN_IF_ERROR(need_context());
@@ -72,20 +79,28 @@ cudaError_t free_host(void* pointer) {
   return pointer == nullptr ? cudaSuccess : error_of(driver()->cuMemFreeHost(pointer));
 }
 
-cudaError_t host_register(void* pointer, size_t bytes, unsigned int flags) { SPILLWAY_DRIVER_CALL(cuMemHostRegister, pointer, bytes, flags); }
+cudaError_t host_register(void* pointer, size_t bytes, unsigned int flags) {
+  SPILLWAY_DRIVER_CALL(cuMemHostRegister, pointer, bytes, flags);
+}
 cudaError_t host_unregister(void* pointer) { SPILLWAY_DRIVER_CALL(cuMemHostUnregister, pointer); }
 cudaError_t host_get_device_pointer(void** out, void* pointer, unsigned int flags) {
-  return give_pointer(out, [&](CUdeviceptr* address) { return driver()->cuMemHostGetDevicePointer(address, pointer, flags); });
+  return give_pointer(
+      out, [&](CUdeviceptr* address) { return driver()->cuMemHostGetDevicePointer(address, pointer, flags); });
 }
-cudaError_t host_get_flags(unsigned int* flags, void* pointer) { SPILLWAY_DRIVER_CALL(cuMemHostGetFlags, flags, pointer); }
+cudaError_t host_get_flags(unsigned int* flags, void* pointer) {
+  SPILLWAY_DRIVER_CALL(cuMemHostGetFlags, flags, pointer);
+}
 
 cudaError_t malloc_async(void** pointer, size_t bytes, cudaStream_t stream) {
   return give_pointer(pointer, [&](CUdeviceptr* out) { return driver()->cuMemAllocAsync(out, bytes, stream); });
 }
 cudaError_t malloc_from_pool_async(void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream) {
-  return give_pointer(pointer, [&](CUdeviceptr* out) { return driver()->cuMemAllocFromPoolAsync(out, bytes, pool, stream); });
+  return give_pointer(pointer,
+                      [&](CUdeviceptr* out) { return driver()->cuMemAllocFromPoolAsync(out, bytes, pool, stream); });
 }
-cudaError_t free_async(void* pointer, cudaStream_t stream) { SPILLWAY_DRIVER_CALL(cuMemFreeAsync, address_of(pointer), stream); }
+cudaError_t free_async(void* pointer, cudaStream_t stream) {
+  SPILLWAY_DRIVER_CALL(cuMemFreeAsync, address_of(pointer), stream);
+}
 cudaError_t mem_get_info(size_t* free, size_t* total) { SPILLWAY_DRIVER_CALL(cuMemGetInfo, free, total); }
 
 cudaError_t pointer_get_attributes(cudaPointerAttributes* out, const void* pointer) {
@@ -96,34 +111,45 @@ cudaError_t pointer_get_attributes(cudaPointerAttributes* out, const void* point
   int device = 0;
   CUdeviceptr device_pointer = 0;
   void* host_pointer = nullptr;
-  CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                 CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
+  CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                 CU_POINTER_ATTRIBUTE_HOST_POINTER};
   void* values[] = {&type, &managed, &device, &device_pointer, &host_pointer};
   SPILLWAY_RETURN_IF_ERROR(error_of(driver()->cuPointerGetAttributes(5, which, values, address_of(pointer))));
   *out = {};
   out->device = device;
   out->devicePointer = pointer_of(device_pointer);
   out->hostPointer = type == 0 ? const_cast<void*>(pointer) : host_pointer;
-  out->type = managed != 0 ? cudaMemoryTypeManaged
+  out->type = managed != 0                   ? cudaMemoryTypeManaged
               : type == CU_MEMORYTYPE_DEVICE ? cudaMemoryTypeDevice
               : type == CU_MEMORYTYPE_HOST   ? cudaMemoryTypeHost
                                              : cudaMemoryTypeUnregistered;
   return cudaSuccess;
 }
 
-cudaError_t mem_prefetch_async(const void* pointer, size_t bytes, cudaMemLocation location, unsigned int flags, cudaStream_t stream) {
+cudaError_t mem_prefetch_async(const void* pointer, size_t bytes, cudaMemLocation location, unsigned int flags,
+                               cudaStream_t stream) {
   SPILLWAY_DRIVER_CALL(cuMemPrefetchAsync, address_of(pointer), bytes, location_of(location), flags, stream);
 }
 cudaError_t mem_advise(const void* pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location) {
-  SPILLWAY_DRIVER_CALL(cuMemAdvise, address_of(pointer), bytes, static_cast<CUmem_advise>(advice), location_of(location));
+  SPILLWAY_DRIVER_CALL(cuMemAdvise, address_of(pointer), bytes, static_cast<CUmem_advise>(advice),
+                       location_of(location));
 }
-cudaError_t mem_range_get_attribute(void* data, size_t data_bytes, cudaMemRangeAttribute attribute, const void* pointer, size_t bytes) {
-  SPILLWAY_DRIVER_CALL(cuMemRangeGetAttribute, data, data_bytes, static_cast<CUmem_range_attribute>(attribute), address_of(pointer), bytes);
+cudaError_t mem_range_get_attribute(void* data, size_t data_bytes, cudaMemRangeAttribute attribute, const void* pointer,
+                                    size_t bytes) {
+  SPILLWAY_DRIVER_CALL(cuMemRangeGetAttribute, data, data_bytes, static_cast<CUmem_range_attribute>(attribute),
+                       address_of(pointer), bytes);
 }
 
-cudaError_t device_get_default_mem_pool(cudaMemPool_t* pool, int device) { SPILLWAY_DRIVER_CALL(cuDeviceGetDefaultMemPool, pool, device); }
-cudaError_t device_get_mem_pool(cudaMemPool_t* pool, int device) { SPILLWAY_DRIVER_CALL(cuDeviceGetMemPool, pool, device); }
-cudaError_t device_set_mem_pool(int device, cudaMemPool_t pool) { SPILLWAY_DRIVER_CALL(cuDeviceSetMemPool, device, pool); }
+cudaError_t device_get_default_mem_pool(cudaMemPool_t* pool, int device) {
+  SPILLWAY_DRIVER_CALL(cuDeviceGetDefaultMemPool, pool, device);
+}
+cudaError_t device_get_mem_pool(cudaMemPool_t* pool, int device) {
+  SPILLWAY_DRIVER_CALL(cuDeviceGetMemPool, pool, device);
+}
+cudaError_t device_set_mem_pool(int device, cudaMemPool_t pool) {
+  SPILLWAY_DRIVER_CALL(cuDeviceSetMemPool, device, pool);
+}
 cudaError_t mem_pool_create(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
   SPILLWAY_RETURN_IF_ERROR(need_context());
   if (properties == nullptr) return cudaErrorInvalidValue;
@@ -155,37 +181,50 @@ cudaError_t ipc_close_mem_handle(void* pointer) { SPILLWAY_DRIVER_CALL(cuIpcClos
 
 cudaError_t copy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   switch (kind) {
-    case cudaMemcpyHostToDevice: SPILLWAY_DRIVER_CALL(cuMemcpyHtoD, address_of(destination), source, bytes);
-    case cudaMemcpyDeviceToHost: SPILLWAY_DRIVER_CALL(cuMemcpyDtoH, destination, address_of(source), bytes);
-    case cudaMemcpyDeviceToDevice: SPILLWAY_DRIVER_CALL(cuMemcpyDtoD, address_of(destination), address_of(source), bytes);
-    case cudaMemcpyHostToHost: case cudaMemcpyDefault: SPILLWAY_DRIVER_CALL(cuMemcpy, address_of(destination), address_of(source), bytes);
-    default: return cudaErrorInvalidMemcpyDirection;
+    case cudaMemcpyHostToDevice:
+      SPILLWAY_DRIVER_CALL(cuMemcpyHtoD, address_of(destination), source, bytes);
+    case cudaMemcpyDeviceToHost:
+      SPILLWAY_DRIVER_CALL(cuMemcpyDtoH, destination, address_of(source), bytes);
+    case cudaMemcpyDeviceToDevice:
+      SPILLWAY_DRIVER_CALL(cuMemcpyDtoD, address_of(destination), address_of(source), bytes);
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault:
+      SPILLWAY_DRIVER_CALL(cuMemcpy, address_of(destination), address_of(source), bytes);
+    default:
+      return cudaErrorInvalidMemcpyDirection;
   }
 }
 
-cudaError_t memcpy_async(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t memcpy_async(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
+                         cudaStream_t stream) {
   switch (kind) {
-    case cudaMemcpyHostToDevice: SPILLWAY_DRIVER_CALL(cuMemcpyHtoDAsync, address_of(destination), source, bytes, stream);
-    case cudaMemcpyDeviceToHost: SPILLWAY_DRIVER_CALL(cuMemcpyDtoHAsync, destination, address_of(source), bytes, stream);
-    case cudaMemcpyDeviceToDevice: SPILLWAY_DRIVER_CALL(cuMemcpyDtoDAsync, address_of(destination), address_of(source), bytes, stream);
-    case cudaMemcpyHostToHost: case cudaMemcpyDefault:
+    case cudaMemcpyHostToDevice:
+      SPILLWAY_DRIVER_CALL(cuMemcpyHtoDAsync, address_of(destination), source, bytes, stream);
+    case cudaMemcpyDeviceToHost:
+      SPILLWAY_DRIVER_CALL(cuMemcpyDtoHAsync, destination, address_of(source), bytes, stream);
+    case cudaMemcpyDeviceToDevice:
+      SPILLWAY_DRIVER_CALL(cuMemcpyDtoDAsync, address_of(destination), address_of(source), bytes, stream);
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault:
       SPILLWAY_DRIVER_CALL(cuMemcpyAsync, address_of(destination), address_of(source), bytes, stream);
-    default: return cudaErrorInvalidMemcpyDirection;
+    default:
+      return cudaErrorInvalidMemcpyDirection;
   }
 }
 
-cudaError_t memcpy2d(void* destination, size_t destination_pitch, const void* source, size_t source_pitch, size_t width, size_t height,
-                     cudaMemcpyKind kind) {
+cudaError_t memcpy2d(void* destination, size_t destination_pitch, const void* source, size_t source_pitch, size_t width,
+                     size_t height, cudaMemcpyKind kind) {
   const CUDA_MEMCPY2D parameters = rows(destination, destination_pitch, source, source_pitch, width, height, kind);
   SPILLWAY_DRIVER_CALL(cuMemcpy2DUnaligned, &parameters);
 }
-cudaError_t memcpy2d_async(void* destination, size_t destination_pitch, const void* source, size_t source_pitch, size_t width,
-                           size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t memcpy2d_async(void* destination, size_t destination_pitch, const void* source, size_t source_pitch,
+                           size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   const CUDA_MEMCPY2D parameters = rows(destination, destination_pitch, source, source_pitch, width, height, kind);
   SPILLWAY_DRIVER_CALL(cuMemcpy2DAsync, &parameters, stream);
 }
 
-cudaError_t memcpy_peer(void* destination, int destination_device, const void* source, int source_device, size_t bytes) {
+cudaError_t memcpy_peer(void* destination, int destination_device, const void* source, int source_device,
+                        size_t bytes) {
   SPILLWAY_RETURN_IF_ERROR(need_context());
   CUcontext to = nullptr;
   CUcontext from = nullptr;
@@ -193,7 +232,8 @@ cudaError_t memcpy_peer(void* destination, int destination_device, const void* s
   SPILLWAY_RETURN_IF_ERROR(primary_of(source_device, from));
   return error_of(driver()->cuMemcpyPeer(address_of(destination), to, address_of(source), from, bytes));
 }
-cudaError_t memcpy_peer_async(void* destination, int destination_device, const void* source, int source_device, size_t bytes, cudaStream_t stream) {
+cudaError_t memcpy_peer_async(void* destination, int destination_device, const void* source, int source_device,
+                              size_t bytes, cudaStream_t stream) {
   SPILLWAY_RETURN_IF_ERROR(need_context());
   CUcontext to = nullptr;
   CUcontext from = nullptr;
@@ -209,7 +249,8 @@ cudaError_t memcpy_to_symbol(const void* symbol, const void* source, size_t byte
   if (offset > room || bytes > room - offset) return cudaErrorInvalidValue;
   return copy(static_cast<char*>(address) + offset, source, bytes, kind);
 }
-cudaError_t memcpy_from_symbol(void* destination, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind) {
+cudaError_t memcpy_from_symbol(void* destination, const void* symbol, size_t bytes, size_t offset,
+                               cudaMemcpyKind kind) {
   void* address = nullptr;
   std::size_t room = 0;
   SPILLWAY_RETURN_IF_ERROR(find_variable(symbol, address, room));
@@ -235,7 +276,8 @@ cudaError_t memset2d(void* pointer, size_t pitch, int value, size_t width, size_
   SPILLWAY_DRIVER_CALL(cuMemsetD2D8, address_of(pointer), pitch, static_cast<unsigned char>(value), width, height);
 }
 cudaError_t memset2d_async(void* pointer, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
-  SPILLWAY_DRIVER_CALL(cuMemsetD2D8Async, address_of(pointer), pitch, static_cast<unsigned char>(value), width, height, stream);
+  SPILLWAY_DRIVER_CALL(cuMemsetD2D8Async, address_of(pointer), pitch, static_cast<unsigned char>(value), width, height,
+                       stream);
 }
 
 }  // namespace spillway::simulated::runtime

@@ -1,5 +1,6 @@
 #include "tools/simulated_device/runtime/registration.hpp"
 
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,13 +35,19 @@ struct Registry {
   std::unordered_map<const void*, Variable> variables;
 };
 
-// Constructors of the program register before ours may have run, and its exit handlers come after ours: never destroyed.
+// Constructors of the program register before ours may have run, and its exit handlers come after ours: never
+// destroyed.
 Registry& registry() {
   static Registry* const instance = new Registry;
   return *instance;
 }
 
-thread_local std::vector<LaunchConfiguration> configurations;
+// Trivially destructible: a launch may come after the thread's other thread-local objects are gone.
+struct ConfigurationStack {
+  LaunchConfiguration items[16];
+  std::size_t size = 0;
+};
+thread_local ConfigurationStack configurations;
 
 }  // namespace
 
@@ -56,7 +63,8 @@ void unregister_fat_binary(void** handle) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   // The driver may be gone by now; what it holds for the library ends with the process.
-  std::erase_if(all.functions, [&](const auto& entry) { return entry.second.binary == reinterpret_cast<FatBinary*>(handle); });
+  std::erase_if(all.functions,
+                [&](const auto& entry) { return entry.second.binary == reinterpret_cast<FatBinary*>(handle); });
 }
 
 void register_function(void** handle, const void* host_function, const char* name) {
@@ -72,15 +80,14 @@ void register_variable(void**, const void* host_variable, const char*, std::size
 }
 
 unsigned push_configuration(const LaunchConfiguration& configuration) {
-  configurations.push_back(configuration);
+  if (configurations.size == std::size(configurations.items)) return 1;
+  configurations.items[configurations.size++] = configuration;
   return 0;
 }
 
 std::optional<LaunchConfiguration> pop_configuration() {
-  if (configurations.empty()) return std::nullopt;
-  const LaunchConfiguration top = configurations.back();
-  configurations.pop_back();
-  return top;
+  if (configurations.size == 0) return std::nullopt;
+  return configurations.items[--configurations.size];
 }
 
 cudaError_t find_kernel(const void* host_function, CUkernel& out) {
@@ -104,7 +111,8 @@ cudaError_t find_kernel(const void* host_function, CUkernel& out) {
       SPILLWAY_RETURN_IF_ERROR(error_of(
           driver()->cuLibraryLoadData(&binary.library, binary.image, nullptr, nullptr, 0, nullptr, nullptr, 0)));
     }
-    SPILLWAY_RETURN_IF_ERROR(error_of(driver()->cuLibraryGetKernel(&function.kernel, binary.library, function.name.c_str())));
+    SPILLWAY_RETURN_IF_ERROR(
+        error_of(driver()->cuLibraryGetKernel(&function.kernel, binary.library, function.name.c_str())));
   }
   out = function.kernel;
   return cudaSuccess;

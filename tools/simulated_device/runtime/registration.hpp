@@ -19,7 +19,7 @@ struct LaunchConfiguration {
   std::size_t shared = 0;
   CUstream_st* stream = nullptr;
 };
-// Returns 0, which tells the generated code to go on with the launch.
+// Returns 0, which tells the generated code to go on with the launch; 1 when too many are open.
 unsigned push_configuration(const LaunchConfiguration& configuration);
 std::optional<LaunchConfiguration> pop_configuration();
 

@@ -22,21 +22,22 @@ cudaError_t need_context();
 // The kernel registered for a host function's address, its library loaded on first use.
 cudaError_t find_kernel(const void* host_function, CUkernel& out);
 
-
-inline cudaError_t error_of(CUresult result) { return static_cast<cudaError_t>(result); }  // same numbers since CUDA 10.1
+inline cudaError_t error_of(CUresult result) {
+  return static_cast<cudaError_t>(result);
+}  // same numbers since CUDA 10.1
 inline CUdeviceptr address_of(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 }  // namespace spillway::simulated::runtime
 
-#define SPILLWAY_RETURN_IF_ERROR(expression)                                                           \
-  do {                                                                                                 \
+#define SPILLWAY_RETURN_IF_ERROR(expression)                                                                   \
+  do {                                                                                                         \
     if (const cudaError_t spillway_error = (expression); spillway_error != cudaSuccess) return spillway_error; \
   } while (false)
 
 // Calls a driver function with a context current; cudaErrorCallRequiresNewerDriver where the driver has none.
-#define SPILLWAY_DRIVER_CALL(name, ...)                                                        \
-  do {                                                                                         \
-    SPILLWAY_RETURN_IF_ERROR(need_context());                                                  \
-    if (driver()->name == nullptr) return cudaErrorCallRequiresNewerDriver;                    \
-    return error_of(driver()->name(__VA_ARGS__));                                              \
+#define SPILLWAY_DRIVER_CALL(name, ...)                                     \
+  do {                                                                      \
+    SPILLWAY_RETURN_IF_ERROR(need_context());                               \
+    if (driver()->name == nullptr) return cudaErrorCallRequiresNewerDriver; \
+    return error_of(driver()->name(__VA_ARGS__));                           \
   } while (false)
