@@ -1,6 +1,6 @@
 // What Spillway adds to one kernel launch: 60 argument words, 10,000 live allocations. `launch_path_of_60_words` is the
-// reading and the record alone, over a null function; `launch_through_the_exported_symbol` is a whole cuLaunchKernel as a
-// program calls it, through the exported symbol, down to a stand-in driver that only counts.
+// reading and the record alone, over a null function; `launch_through_the_exported_symbol` is a whole cuLaunchKernel as
+// a program calls it, through the exported symbol, down to a stand-in driver that only counts.
 //
 //   ./launch_path_benchmark --benchmark_repetitions=15 --benchmark_report_aggregates_only=true
 //
