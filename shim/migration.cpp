@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "shim/migration_lane.hpp"
 #include "shim/driver.hpp"
+#include "shim/migration_lane.hpp"
 #include "shim/service_thread.hpp"
 
 namespace spillway::shim {
@@ -13,13 +13,12 @@ using policy::Urgency;
 
 namespace {
 
-constexpr std::chrono::seconds kLong{10};
-
 bool inward(policy::Placement to) { return to == policy::Placement::device || to == policy::Placement::duplicated; }
 
 }  // namespace
 
-Migration::Migration(MigrationReports reports) : reports_(std::move(reports)) {}
+Migration::Migration(MigrationReports reports, std::chrono::milliseconds stuck_after)
+    : reports_(std::move(reports)), stuck_after_(stuck_after) {}
 
 Migration::~Migration() { stop(std::chrono::milliseconds(2000)); }
 
@@ -147,8 +146,8 @@ void Migration::look_for_stuck_calls() {
     const std::unique_lock lock(mutex_);
     for (auto& [key, lane] : lanes_) {
       if (!lane->current || lane->current_reported) continue;
+      if (now - lane->current_since < stuck_after_) continue;
       const auto since = std::chrono::duration_cast<std::chrono::seconds>(now - lane->current_since);
-      if (since < kLong) continue;
       lane->current_reported = true;
       found.emplace_back(lane->direction == Direction::inward ? "a prefetch to the device" : "a prefetch to the host",
                          since);

@@ -45,7 +45,8 @@ struct MigrationReports {
 
 class Migration {
  public:
-  explicit Migration(MigrationReports reports);
+  // A driver call is stuck that takes longer than `stuck_after`.
+  explicit Migration(MigrationReports reports, std::chrono::milliseconds stuck_after = std::chrono::seconds(10));
   ~Migration();
   Migration(const Migration&) = delete;
   Migration& operator=(const Migration&) = delete;
@@ -84,6 +85,7 @@ class Migration {
   void report(const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took);
 
   MigrationReports reports_;
+  const std::chrono::milliseconds stuck_after_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<std::uint32_t, Direction>, std::unique_ptr<Lane>> lanes_;

@@ -97,7 +97,8 @@ void Session::see_devices(std::uint32_t count) {
     int concurrent = 0;
     std::array<char, 256> name{};
     CUuuid uuid{};
-    real.cuDeviceTotalMem_v2(&total, handle);
+    // A device whose size we cannot know has no budget: it is left alone.
+    if (real.cuDeviceTotalMem_v2(&total, handle) != CUDA_SUCCESS) continue;
     real.cuDeviceGetAttribute(&concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, handle);
     real.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), handle);
     if (real.cuDeviceGetUuid_v2 != nullptr) real.cuDeviceGetUuid_v2(&uuid, handle);
@@ -166,15 +167,16 @@ bool Session::wait_for_room(const Work& work) {
   return false;
 }
 
-void Session::device_used(DeviceIndex device) {
+bool Session::device_used(DeviceIndex device) {
   {
     const std::unique_lock lock(mutex_);
     const auto seen = devices_.find(device.value);
-    if (seen == devices_.end() || !devices_with_context_.insert(device.value).second) return;
+    if (seen == devices_.end()) return false;
+    if (!devices_with_context_.insert(device.value).second) return true;
   }
   std::size_t free = 0;
   std::size_t total = 0;
-  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return;
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return true;
   Work work;
   {
     const std::unique_lock lock(mutex_);
@@ -183,6 +185,7 @@ void Session::device_used(DeviceIndex device) {
     decide(seen, work);
   }
   carry_out(work);
+  return true;
 }
 
 std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) {

@@ -76,8 +76,9 @@ class Session final : public LaunchObserver, public GraphObserver {
                                                 policy::Bytes real_total);
   std::optional<policy::Bytes> reported_total(policy::DeviceIndex device, policy::Bytes real_total);
 
-  // The program's context on this device exists: what is free can be asked now.
-  void device_used(policy::DeviceIndex device);
+  // The program's context on this device exists: what is free can be asked now. False for a device that the driver
+  // would not tell us of: its memory is none of our business.
+  bool device_used(policy::DeviceIndex device);
   // A context is going, and all memory made in it goes with it: tell before and after, as for a free.
   std::vector<policy::AllocationId> begin_context_end(CUcontext context);
   void end_context_end(std::span<const policy::AllocationId> allocations, CUresult result);
