@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace spillway::policy {
+namespace {
+
+constexpr double kMostGrowth = 0.01;  // of an iteration's time, in each iteration
+
+}  // namespace
 
 Nanoseconds Watchdog::median() const {
   std::array<Nanoseconds, kSample> sorted = recent_;
@@ -11,6 +16,7 @@ Nanoseconds Watchdog::median() const {
 }
 
 Verdict Watchdog::iteration(Nanoseconds took, Moves moves) {
+  ++elapsed_;
   if (judging_ && moves == Moves::open) {
     skip_ = true;
     count_ = 0;
@@ -25,7 +31,8 @@ Verdict Watchdog::iteration(Nanoseconds took, Moves moves) {
   if (!judging_ || count_ < kSample) return Verdict::none;
   judging_ = false;
   after_ = median();
-  const double limit = static_cast<double>(before_.count()) * (1 + kTolerance);
+  const double expected = static_cast<double>(before_.count()) + growth_ * static_cast<double>(elapsed_);
+  const double limit = expected * (1 + kTolerance);
   return static_cast<double>(after_.count()) > limit ? Verdict::revert : Verdict::keep;
 }
 
@@ -34,6 +41,10 @@ void Watchdog::change() {
   if (!judging_) {
     if (count_ < kSample) return;
     before_ = median();
+    // Noise must not excuse everything: at most 1% an iteration.
+    const double slope = static_cast<double>((latest() - oldest()).count()) / (kSample - 1);
+    growth_ = std::clamp(slope, 0.0, static_cast<double>(before_.count()) * kMostGrowth);
+    elapsed_ = 0;
   }
   judging_ = true;
   skip_ = true;

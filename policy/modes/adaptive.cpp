@@ -12,9 +12,10 @@ constexpr double kSameMemory = 0.6;
 constexpr std::uint64_t kStretch = 8192;
 // Plans once the layout is settled, in iterations.
 constexpr std::uint64_t kSettledEvery = 16;
-constexpr std::uint64_t kEagerIterations = 3;
-constexpr std::uint32_t kAgeAfter = 4;     // epochs a cut stays without being used
-constexpr std::uint32_t kMostOpenOut = 4;  // four workers send out at once (17-23 GB/s against 10-15 for one)
+constexpr std::uint64_t kMostPatience = 8;  // iterations
+constexpr double kHelped = 0.97;            // an iteration after taking back, of one before, at most
+constexpr std::uint32_t kAgeAfter = 4;      // epochs a cut stays without being used
+constexpr std::uint32_t kMostOpenOut = 4;   // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
 constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
 Pin pin_of(const Rule* rule) {
@@ -131,6 +132,7 @@ void Adaptive::launched(const Use& use) {
   if (forecast_.candidate() != LaunchCount()) judge_candidate();
   if (forecast_.locks() != locks) {
     watchdog_.reset();
+    slow_.reset();
     iteration_began_ = use.time;
     locked_at_ = use.launch.value;
   } else if (forecast_.boundary()) {
@@ -139,7 +141,10 @@ void Adaptive::launched(const Use& use) {
     const bool paced = use.launch.value >= locked_at_ + kQueueDepth;
     const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
     iteration_began_ = use.time;
-    if (verdict == Verdict::revert) take_back();
+    if (verdict != Verdict::none && slow_)
+      judge_taking_back();
+    else if (verdict == Verdict::revert)
+      take_back();
     end_of_iteration();
   } else if (forecast_.state() != ForecastState::locked && use.launch.value >= planned_at_ + kStretch && spilling()) {
     profile_latest(LaunchCount(kStretch));
@@ -177,7 +182,10 @@ void Adaptive::end_of_iteration() {
   if (hold_ > 0) --hold_;
   if (!spilling()) return;
   const std::uint64_t iterations = forecast_.iterations();
-  const bool due = replan_ || iterations <= kEagerIterations || iterations >= planned_iterations_ + kSettledEvery;
+  // The first plan waits for the time before it, so that it can be taken back as well.
+  const std::uint64_t patience = kQueueDepth + kMostPatience * forecast_.period().count();
+  if (!watchdog_.has_baseline() && forecast_.launches().value < locked_at_ + patience) return;
+  const bool due = replan_ || changed_ || iterations >= planned_iterations_ + kSettledEvery;
   // A change is judged before the next one is made, unless the memory itself has changed.
   if (!due || hold_ > 0 || !in_.empty() || !open_.empty() || (watchdog_.judging() && !replan_)) return;
   profile_latest(forecast_.period());
@@ -192,6 +200,7 @@ void Adaptive::plan(LaunchNumber launch) {
   out_.clear();
   in_.clear();
   left_out_ = 0;
+  changed_ = false;
   match_rules();
   for (const DeviceIndex device : devices_) plan_device(device, launch);
   transient_peak_before_ = transient_peak_;
@@ -256,6 +265,7 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
     return PlannedMove{piece.range, to, cause};
   };
   last_change_.clear();
+  changed_ = true;
   watchdog_.change();
   for (const std::uint32_t index : exchange.out) {
     const bool state = pieces[index].span_class == SpanClass::optimizer;
@@ -312,22 +322,39 @@ void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
 }
 
 void Adaptive::take_back() {
+  const auto by_rule = [](const PlannedMove& move) { return move.cause.reason == Reason::rule; };
+  const bool only_rules = std::all_of(last_change_.begin(), last_change_.end(), by_rule);
+  Cause cause;
+  cause.reason = Reason::watchdog;
+  const std::string what = "the last change made an iteration take " +
+                           std::to_string(watchdog_.after().count() / 1000) + " us instead of " +
+                           std::to_string(watchdog_.before().count() / 1000) + " us: ";
+  writer_.note({}, {}, {},
+               what + (only_rules ? "a rule of the policy file asks for it, so it stays" : "it is taken back"), cause);
+  if (only_rules) return;
   out_.clear();
   in_.clear();
   ++taken_back_;
   hold_ = kHoldAfterMistake * taken_back_;
-  Cause cause;
-  cause.reason = Reason::watchdog;
-  writer_.note({}, {}, {},
-               "the last change made an iteration take " + std::to_string(watchdog_.after().count() / 1000) +
-                   " us instead of " + std::to_string(watchdog_.before().count() / 1000) + " us: it is taken back",
-               cause);
   for (const PlannedMove& move : last_change_) {
+    if (by_rule(move)) continue;
     const bool inward = move.to == Placement::host;
     (inward ? in_ : out_).push_back({move.range, inward ? Placement::device : Placement::host, cause});
   }
   last_change_.clear();
+  slow_ = watchdog_.after();
+  watchdog_.change();
   pump();
+}
+
+void Adaptive::judge_taking_back() {
+  const double was = static_cast<double>(slow_->count());
+  slow_.reset();
+  if (static_cast<double>(watchdog_.after().count()) < was * kHelped) return;
+  // The program itself became slower. What was taken back is worth doing again.
+  hold_ = 0;
+  replan_ = true;
+  writer_.note({}, {}, {}, "taking the last change back did not help: it was not to blame", {});
 }
 
 void Adaptive::make_room(DeviceIndex device, Bytes bytes) {

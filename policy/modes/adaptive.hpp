@@ -10,6 +10,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -63,6 +64,8 @@ class Adaptive : public Arrival {
   void plan_device(DeviceIndex device, LaunchNumber launch);
   void match_rules();
   void take_back();
+  // After taking back: did it help? If not, the change was not to blame.
+  void judge_taking_back();
   // Opens planned moves as far as the room and the number of open ones allow.
   void pump();
   [[nodiscard]] std::size_t open_to(Placement to) const;
@@ -96,6 +99,8 @@ class Adaptive : public Arrival {
   std::vector<SpanId> touched_;         // scratch
   Epoch epoch_{1};
   bool replan_ = true;
+  bool changed_ = true;                  // the last plan moved something: the next may have more
+  std::optional<Nanoseconds> slow_;      // iteration time that made us take a change back
   std::uint32_t left_out_ = 0;
   std::uint64_t planned_at_ = 0;  // launch of the last plan
   std::uint64_t planned_iterations_ = 0;

@@ -13,7 +13,6 @@ import re
 import shlex
 import signal
 import subprocess
-import threading
 import time
 
 MIB = 1 << 20
@@ -35,38 +34,6 @@ def query_card(fields):
     line = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", "--id=0"], check=True,
                           capture_output=True, text=True, timeout=60).stdout.splitlines()[0]
     return [value.strip() for value in line.split(",")]
-
-
-class CardSampler:
-    """Samples the card's used memory, some times a second, while it is entered. Slow is enough: the driver keeps the
-    memory that managed pages once had on the card, so the highest residency stays in the counter until the end."""
-
-    def __enter__(self):
-        self.before = self.peak = self._used()
-        self.samples = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-        return self
-
-    @staticmethod
-    def _used():
-        return int(query_card("memory.used")[0]) * MIB
-
-    def _sample(self):
-        while not self._ended.wait(0.1):
-            self.peak = max(self.peak, self._used())
-            self.samples += 1
-
-    def __exit__(self, *unused):
-        self._ended.set()
-        self._thread.join(timeout=60)
-
-    @property
-    def rise(self):
-        """Bytes by which the card's used memory rose at most."""
-        expect(self.samples > 0, "the card's memory could not be sampled while the program ran")
-        return self.peak - self.before
 
 
 class Topic:
@@ -163,15 +130,22 @@ class Topic:
             raise Failure(f"exit code {code}, expected {expected}: {' | '.join(lines[-2:])}; see {path}")
         return text
 
-    def spillway(self, program, trace, budget=None, limit=120, extra=()):
-        """Runs a program under `spillway run`; returns its output."""
+    def spillway(self, program, trace, budget=None, limit=120, extra=(), witness=None):
+        """Runs a program under `spillway run`; returns its output. `witness`: file for CUPTI's count of the page traffic."""
         trace.unlink(missing_ok=True)
         flags = ["--trace", trace, *extra]
         if budget is not None:
             flags += ["--device-budget", str(int(budget))]
         if self.mode and budget is not None:
             flags += ["--mode", self.mode]
-        return self.run([self.build / "bin/spillway", "run", *flags, "--", *program], limit)
+        environment = {}
+        if witness is not None:
+            witness.unlink(missing_ok=True)
+            environment = {"CUDA_INJECTION64_PATH": str(self.build / "lib/libunified_memory_witness.so"),
+                           "UNIFIED_MEMORY_WITNESS": str(witness)}
+        text = self.run([self.build / "bin/spillway", "run", *flags, "--", *program], limit, environment=environment)
+        expect(witness is None or witness.exists(), f"CUPTI's counters left no {witness}")
+        return text
 
     def stats(self, trace):
         """Figures of a trace, from `spillway stats --json`."""

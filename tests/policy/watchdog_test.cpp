@@ -30,6 +30,18 @@ TEST(Watchdog, AChangeThatHelpsOrDoesNothingIsKept) {
   EXPECT_EQ(run(dog, {50, 50, 50, 50}), Verdict::keep);
 }
 
+TEST(Watchdog, IterationsThatGrowByThemselvesAreExpectedToGrowOn) {
+  Watchdog dog;
+  run(dog, {1000, 1008, 1016});
+  dog.change();
+  EXPECT_EQ(run(dog, {1100, 1100, 1100, 1100, 1100, 1100}, Watchdog::Moves::open), Verdict::none);
+  EXPECT_EQ(run(dog, {1100, 1080, 1090, 1100}), Verdict::keep);
+  Watchdog noisy;  // a slope of 50% an iteration is noise, and excuses 1% of it
+  run(noisy, {1000, 2000, 2000});
+  noisy.change();
+  EXPECT_EQ(run(noisy, {9000, 4000, 4000, 4000}), Verdict::revert);
+}
+
 TEST(Watchdog, OneSlowIterationIsNoise) {
   Watchdog dog;
   run(dog, {100, 100, 100});

@@ -519,7 +519,7 @@ inline Workload mlp_without_pool(int layers = 24, Bytes weight_bytes = 32_MiB, i
 }
 
 // Look-ups in tables far larger than what one step touches, beside a dense part that fits.
-inline Workload sparse_embedding(int tables = 4, Bytes table_bytes = 512_MiB, int iterations = 60) {
+inline Workload sparse_embedding(int tables = 4, Bytes table_bytes = 512_MiB, int iterations = 160) {
   Writer writer;
   std::vector<Tensor> all, dense;
   for (int i = 0; i < tables; ++i) all.push_back({writer.driver_allocate(table_bytes), table_bytes, Role::other});
