@@ -21,7 +21,7 @@ from pathlib import Path
 MARK = "# runs in CI"
 SPILLWAY = "build/release/bin/spillway"
 LIMIT_SECONDS = 120
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
