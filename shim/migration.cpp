@@ -43,6 +43,16 @@ std::shared_ptr<MigrationContext> Migration::context_of(policy::DeviceIndex devi
   return context;
 }
 
+void Migration::prepare(policy::DeviceIndex device) {
+  std::shared_ptr<MigrationContext> context;
+  {
+    const std::unique_lock lock(mutex_);
+    context = context_of(device);
+  }
+  const MigrationContext::Made made = context->prepare(device);
+  if (made.made_now) reports_.context_made(device, made.took);
+}
+
 void Migration::with_context(policy::DeviceIndex device, const std::function<void()>& body) {
   CUcontext current = nullptr;
   const Driver& real = driver();
@@ -55,7 +65,7 @@ void Migration::with_context(policy::DeviceIndex device, const std::function<voi
     const std::unique_lock lock(mutex_);
     context = context_of(device);
   }
-  const MigrationContext::Entered entered = context->enter(device);
+  const MigrationContext::Made entered = context->enter(device);
   if (entered.made_now) reports_.context_made(device, entered.took);
   body();
   if (entered.result.ok()) real.cuCtxSetCurrent(nullptr);
@@ -110,7 +120,7 @@ void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResu
 }
 
 void Migration::run(Lane& lane) {
-  const MigrationContext::Entered entered = lane.context->enter(lane.device);
+  const MigrationContext::Made entered = lane.context->enter(lane.device);
   if (entered.made_now) reports_.context_made(lane.device, entered.took);
   MigrationStream stream;
   const policy::DriverResult made = entered.result.ok() ? stream.make() : entered.result;

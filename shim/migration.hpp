@@ -51,6 +51,8 @@ class Migration {
   Migration(const Migration&) = delete;
   Migration& operator=(const Migration&) = delete;
 
+  // Makes the device's context now, so that what it takes is counted before anything is placed.
+  void prepare(policy::DeviceIndex device);
   void enqueue(const Move& move);
   // Takes back what is queued for this allocation (reported as cancelled) and waits, at most `limit`, for what is in
   // flight: the driver must not be told to move memory that is being freed. False if the limit passed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shim/advice.hpp"
 #include "shim/driver.hpp"
 
 namespace spillway::shim {
@@ -28,17 +29,23 @@ CUresult create_context(const Driver& real, CUcontext* context, CUdevice device)
 
 }  // namespace
 
-MigrationContext::Entered MigrationContext::enter(policy::DeviceIndex device) {
-  Entered entered;
+MigrationContext::Made MigrationContext::prepare(policy::DeviceIndex device) {
+  Made made;
   std::call_once(once_, [&] {
+    // The program may be capturing, and making a context is none of what a capture allows.
+    const RelaxedCapture relaxed;
     made_ = make(device);
-    entered.made_now = made_.ok();
-    entered.took = took_;
+    made.made_now = made_.ok();
+    made.took = took_;
   });
-  entered.result = made_;
-  // Making it made it current already; setting it again costs nothing.
-  if (made_.ok()) entered.result = result_of(driver().cuCtxSetCurrent(context_));
-  return entered;
+  made.result = made_;
+  return made;
+}
+
+MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
+  Made made = prepare(device);
+  if (made.result.ok()) made.result = result_of(driver().cuCtxSetCurrent(context_));
+  return made;
 }
 
 policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
@@ -69,6 +76,8 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   }
   const std::size_t after = free_memory(real);
   took_ = policy::Bytes(before > after ? before - after : 0);
+  CUcontext popped = nullptr;
+  real.cuCtxPopCurrent_v2(&popped);  // making it had made it current
   return {};
 }
 

@@ -118,6 +118,13 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
+  struct Refusal {
+    policy::Reason reason = policy::Reason::mode;
+    policy::Bytes missing;
+  };
+  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
+  // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
+  void prepare_to_spill(const AllocationRequest& request);
   void carry_out(const Work& work);
   bool wait_for_room(const Work& work);
   void run_policy_thread();
@@ -136,6 +143,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   TraceLog trace_;
   std::map<std::uint32_t, policy::DeviceSeen> devices_;
   std::set<std::uint32_t> devices_with_context_;
+  std::set<std::uint32_t> prepared_;  // devices whose migration context was asked for
   std::unordered_map<std::uint64_t, policy::StreamId> streams_;
   std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
   std::unordered_map<const void*, policy::CallerId> callers_;  // by load address of the library
