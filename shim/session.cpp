@@ -167,6 +167,17 @@ bool Session::wait_for_room(const Work& work) {
   return false;
 }
 
+// Where a budget says that this run will spill, our context is made before the budget is filled: later it would come on
+// top. Without one the budget leaves a reserve, and a run that stays small never pays for a context.
+void Session::prepare_to_spill(DeviceIndex device) {
+  const policy::DeviceSeen& seen = devices_.at(device.value);  // never changed but for `free`
+  if (settings_.mode == policy::ModeName::off || settings_.backing == policy::BackingMode::device || !seen.can_spill ||
+      !settings_.device_budget || settings_.device_budget->of(seen.total) >= seen.total) {
+    return;
+  }
+  migration_.prepare(device, kWaitForMoves);
+}
+
 bool Session::device_used(DeviceIndex device) {
   {
     const std::unique_lock lock(mutex_);
@@ -174,6 +185,7 @@ bool Session::device_used(DeviceIndex device) {
     if (seen == devices_.end()) return false;
     if (!devices_with_context_.insert(device.value).second) return true;
   }
+  prepare_to_spill(device);
   std::size_t free = 0;
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return true;

@@ -120,6 +120,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   // Without the lock.
   void carry_out(const Work& work);
   bool wait_for_room(const Work& work);
+  void prepare_to_spill(policy::DeviceIndex device);
   void run_policy_thread();
   void finish(const char* reason);
 
