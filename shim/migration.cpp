@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shim/advice.hpp"
 #include "shim/driver.hpp"
 #include "shim/migration_lane.hpp"
 #include "shim/service_thread.hpp"
@@ -22,14 +23,13 @@ Migration::Migration(MigrationReports reports, std::chrono::milliseconds stuck_a
 
 Migration::~Migration() { stop(std::chrono::milliseconds(2000)); }
 
-Migration::Lane* Migration::lane_for(const Move& move) {
-  const Direction direction = inward(move.to) ? Direction::inward : Direction::outward;
-  std::unique_ptr<Lane>& lane = lanes_[{move.device.value, direction}];
+Migration::Lane* Migration::lane_for(policy::DeviceIndex device, Direction direction) {
+  std::unique_ptr<Lane>& lane = lanes_[{device.value, direction}];
   if (lane) return lane->thread.joinable() ? lane.get() : nullptr;
   lane = std::make_unique<Lane>();
-  lane->device = move.device;
+  lane->device = device;
   lane->direction = direction;
-  lane->context = context_of(move.device);
+  lane->context = context_of(device);
   auto thread = start_service_thread(direction == Direction::inward ? "spillway-in" : "spillway-out",
                                      [this, it = lane.get()] { run(*it); });
   if (!thread) return nullptr;
@@ -41,16 +41,6 @@ std::shared_ptr<MigrationContext> Migration::context_of(policy::DeviceIndex devi
   std::shared_ptr<MigrationContext>& context = contexts_[device.value];
   if (!context) context = std::make_shared<MigrationContext>();
   return context;
-}
-
-void Migration::prepare(policy::DeviceIndex device) {
-  std::shared_ptr<MigrationContext> context;
-  {
-    const std::unique_lock lock(mutex_);
-    context = context_of(device);
-  }
-  const MigrationContext::Made made = context->prepare(device);
-  if (made.made_now) reports_.context_made(device, made.took);
 }
 
 void Migration::with_context(policy::DeviceIndex device, const std::function<void()>& body) {
@@ -65,16 +55,24 @@ void Migration::with_context(policy::DeviceIndex device, const std::function<voi
     const std::unique_lock lock(mutex_);
     context = context_of(device);
   }
+  const RelaxedCapture relaxed;
   const MigrationContext::Made entered = context->enter(device);
   if (entered.made_now) reports_.context_made(device, entered.took);
   body();
   if (entered.result.ok()) real.cuCtxSetCurrent(nullptr);
 }
 
+void Migration::prepare(policy::DeviceIndex device, std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  const Lane* lane = stopping_ ? nullptr : lane_for(device, Direction::outward);
+  if (lane != nullptr) changed_.wait_for(lock, limit, [&] { return lane->ready || stopping_; });
+}
+
 void Migration::enqueue(const Move& move) {
   {
     const std::unique_lock lock(mutex_);
-    Lane* lane = stopping_ ? nullptr : lane_for(move);
+    const Direction direction = inward(move.to) ? Direction::inward : Direction::outward;
+    Lane* lane = stopping_ ? nullptr : lane_for(move.device, direction);
     if (lane != nullptr) {
       const auto later = std::find_if(lane->queue.begin(), lane->queue.end(),
                                       [&](const Move& other) { return other.urgency < move.urgency; });
@@ -120,12 +118,16 @@ void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResu
 }
 
 void Migration::run(Lane& lane) {
+  // This thread's calls disturb no capture of the program, for all of its life.
+  const RelaxedCapture relaxed;
   const MigrationContext::Made entered = lane.context->enter(lane.device);
   if (entered.made_now) reports_.context_made(lane.device, entered.took);
   MigrationStream stream;
   const policy::DriverResult made = entered.result.ok() ? stream.make() : entered.result;
   const CUdevice device = lane.context->device();
   std::unique_lock lock(mutex_);
+  lane.ready = true;
+  changed_.notify_all();
   for (;;) {
     lane.work.wait(lock, [&] { return stopping_ || !lane.queue.empty(); });
     if (stopping_) break;

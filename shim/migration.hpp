@@ -51,8 +51,9 @@ class Migration {
   Migration(const Migration&) = delete;
   Migration& operator=(const Migration&) = delete;
 
-  // Makes the device's context now, so that what it takes is counted before anything is placed.
-  void prepare(policy::DeviceIndex device);
+  // Makes this device's context now, rather than when it is needed first: its memory is counted before the budget is
+  // filled. Waits for it, at most `limit`.
+  void prepare(policy::DeviceIndex device, std::chrono::milliseconds limit);
   void enqueue(const Move& move);
   // Takes back what is queued for this allocation (reported as cancelled) and waits, at most `limit`, for what is in
   // flight: the driver must not be told to move memory that is being freed. False if the limit passed.
@@ -76,13 +77,15 @@ class Migration {
     std::optional<Move> current;
     std::chrono::steady_clock::time_point current_since;
     bool current_reported = false;
+    bool ready = false;  // its context is made, or could not be
     bool finished = false;
     std::condition_variable work;
     std::thread thread;
   };
 
   std::shared_ptr<MigrationContext> context_of(policy::DeviceIndex device);  // with the lock
-  Lane* lane_for(const Move& move);  // with the lock; nullptr if there is no thread for it
+  Lane* lane_for(policy::DeviceIndex device,
+                 Direction direction);  // with the lock; nullptr if there is no thread for it
   void run(Lane& lane);
   void report(const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "shim/advice.hpp"
 #include "shim/driver.hpp"
 
 namespace spillway::shim {
@@ -29,22 +28,14 @@ CUresult create_context(const Driver& real, CUcontext* context, CUdevice device)
 
 }  // namespace
 
-MigrationContext::Made MigrationContext::prepare(policy::DeviceIndex device) {
+MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
   Made made;
   std::call_once(once_, [&] {
-    // The program may be capturing, and making a context is none of what a capture allows.
-    const RelaxedCapture relaxed;
     made_ = make(device);
     made.made_now = made_.ok();
     made.took = took_;
   });
-  made.result = made_;
-  return made;
-}
-
-MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
-  Made made = prepare(device);
-  if (made.result.ok()) made.result = result_of(driver().cuCtxSetCurrent(context_));
+  made.result = made_.ok() ? result_of(driver().cuCtxSetCurrent(context_)) : made_;
   return made;
 }
 
@@ -77,7 +68,7 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   const std::size_t after = free_memory(real);
   took_ = policy::Bytes(before > after ? before - after : 0);
   CUcontext popped = nullptr;
-  real.cuCtxPopCurrent_v2(&popped);  // making it had made it current
+  real.cuCtxPopCurrent_v2(&popped);  // making it had put it on this thread's stack
   return {};
 }
 

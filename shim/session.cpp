@@ -238,7 +238,7 @@ void Session::prepare_to_spill(const AllocationRequest& request) {
     if (!engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing})) return;
     prepared_.insert(request.device.value);
   }
-  migration_.prepare(request.device);
+  migration_.prepare(request.device, kWaitForMoves);
 }
 
 AllocationAnswer Session::request(const AllocationRequest& request) {

@@ -14,6 +14,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// In nobody's budget: the program's own context, and what the driver's block for small allocations is larger than they
+// are (2 MiB each here).
+constexpr std::uint64_t kUncounted = 4 * kMiB;
+
 SimulatedRun probe(const std::string& scenario, const std::string& mode = "", const std::string& budget = "24MiB") {
   SimulatedRun run;
   run.command = {GUEST_PROBE, scenario};
@@ -44,7 +48,7 @@ void expect_good_guest(const SimulatedResult& result, std::uint64_t budget) {
   EXPECT_EQ(result.process.exit_code, 0) << result;
   EXPECT_EQ(result.count("driver_evictions"), 0U) << result;
   EXPECT_EQ(result.leaks(), 0U) << result.report.dump(1);
-  EXPECT_LE(result.resident_peak(), budget) << result;
+  EXPECT_LE(result.resident_peak(), budget + kUncounted) << result;
 }
 
 // Scenario and mode.
@@ -213,7 +217,6 @@ TEST_P(Invariants, BudgetIsKeptAndResultsAreBitIdentical) {
   const std::uint64_t data = bare.resident_peak();
   run.mode = std::get<1>(GetParam());
   for (const std::uint64_t share : {25U, 50U, 80U}) {
-    // The program's own context (2 MiB here) is no allocation and in nobody's budget.
     const std::uint64_t budget = (data * share / 100 + kMiB - 1) / kMiB;
     run.budget = std::to_string(budget) + "MiB";
     const SimulatedResult result = run_simulated(run);
@@ -221,7 +224,7 @@ TEST_P(Invariants, BudgetIsKeptAndResultsAreBitIdentical) {
     ASSERT_EQ(result.process.exit_code, 0);
     EXPECT_EQ(result.line(example.result), bare.line(example.result));
     EXPECT_EQ(result.count("driver_evictions"), 0U);
-    EXPECT_LE(result.resident_peak(), (budget + 2) * kMiB);
+    EXPECT_LE(result.resident_peak(), budget * kMiB + kUncounted);
     EXPECT_EQ(result.leaks(), bare.leaks());
     EXPECT_GT(result.calls("cuMemAllocManaged"), 0U) << "nothing spills: this test shows nothing";
   }

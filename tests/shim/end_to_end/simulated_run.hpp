@@ -46,7 +46,7 @@ struct SimulatedResult {
   nlohmann::json report;  // of the simulated driver; null if the program did not end by exit
   std::shared_ptr<Scratch> scratch;
 
-  [[nodiscard]] bool hung() const { return process.exit_code == 124 || process.exit_code == 137; }
+  [[nodiscard]] bool hung() const { return process.exit_code == 124 || process.signal == 9; }
   [[nodiscard]] std::uint64_t calls(const std::string& symbol) const;
   [[nodiscard]] std::uint64_t count(const std::string& name) const;  // of the report
   [[nodiscard]] std::uint64_t resident_peak() const;                 // all devices
