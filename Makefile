@@ -30,7 +30,7 @@ sanitize:
 # Policy and tools as they build where there is no CUDA toolkit.
 no-cuda:
 	tools/development/install_dependencies.sh build test
-	cmake --preset no-cuda -DSPILLWAY_BUILD_BENCHMARKS=OFF $(CMAKE_ARGUMENTS)
+	cmake --preset no-cuda $(CMAKE_ARGUMENTS)
 	cmake --build --preset no-cuda -j $(JOBS)
 	ctest --preset no-cuda
 

@@ -1,7 +1,15 @@
+# What is installed beside the targets, and the .deb: `cpack` in build/release.
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY examples/policies DESTINATION "${CMAKE_INSTALL_DATADIR}/spillway" FILES_MATCHING PATTERN "*.toml")
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME spillway)
 set(CPACK_PACKAGE_CONTACT "Spillway maintainers")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# Their own libraries find each other by the loader's path that `spillway run --simulated` sets.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${SPILLWAY_SIMULATED_DIRECTORY}")
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 include(CPack)

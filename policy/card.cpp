@@ -5,8 +5,6 @@
 namespace spillway::policy {
 namespace {
 
-bool in_hbm(Placement placement) { return placement == Placement::device || placement == Placement::duplicated; }
-
 Bytes chunk_bytes(const CardAllocation& allocation, std::uint32_t chunk) {
   return std::min(kChunk, allocation.bytes - kChunk * chunk);
 }

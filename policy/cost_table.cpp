@@ -29,7 +29,7 @@ constexpr std::array kRows{
     CostRow{"stream_dirty", "bytes/s", &CostTable::stream_dirty, "Bring in and send back, sustained."},
 };
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_blanks(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
@@ -38,7 +38,7 @@ std::string_view trimmed(std::string_view text) {
 // One "key": value of a flat object.
 void read_entry(std::string_view entry, CostTable& costs, std::vector<std::string>& problems) {
   const std::size_t colon = entry.find(':');
-  std::string_view key = trimmed(entry.substr(0, colon));
+  std::string_view key = without_blanks(entry.substr(0, colon));
   if (key.size() >= 2 && key.front() == '"' && key.back() == '"') key = key.substr(1, key.size() - 2);
   const auto row = std::find_if(kRows.begin(), kRows.end(), [key](const CostRow& r) { return r.key == key; });
   if (colon == std::string_view::npos || row == kRows.end()) {
@@ -46,7 +46,7 @@ void read_entry(std::string_view entry, CostTable& costs, std::vector<std::strin
                        std::string(kRows.front().key) + "\": 51e9");
     return;
   }
-  const std::string_view text = trimmed(entry.substr(colon + 1));
+  const std::string_view text = without_blanks(entry.substr(colon + 1));
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || !std::isfinite(value) || value <= 0) {
@@ -57,7 +57,7 @@ void read_entry(std::string_view entry, CostTable& costs, std::vector<std::strin
   costs.*(row->field) = value;
 }
 
-std::string number_text(double value) {
+std::string shortest_text(double value) {
   std::array<char, 40> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return {buffer.data(), end.ptr};
@@ -76,22 +76,22 @@ std::string write_costs(const CostTable& costs) {
   std::string text = "{";
   for (const CostRow& row : kRows) {
     text.append(text.size() == 1 ? "\n" : ",\n").append("  \"").append(row.key).append("\": ");
-    text.append(number_text(costs.*row.field));
+    text.append(shortest_text(costs.*row.field));
   }
   return text + "\n}\n";
 }
 
 CostTable read_costs(std::string_view text, std::vector<std::string>& problems) {
   CostTable costs;
-  text = trimmed(text);
+  text = without_blanks(text);
   if (text.size() < 2 || text.front() != '{' || text.back() != '}') {
     problems.emplace_back("a cost table is not an object; write it as {\"link_in\": 51e9, ...}");
     return costs;
   }
   text = text.substr(1, text.size() - 2);
-  while (!trimmed(text).empty()) {
+  while (!without_blanks(text).empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
-    read_entry(trimmed(text.substr(0, end)), costs, problems);
+    read_entry(without_blanks(text.substr(0, end)), costs, problems);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return costs;

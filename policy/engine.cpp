@@ -22,26 +22,26 @@ constexpr std::uint64_t kBatchShare = 64;
 constexpr Bytes kReserveCap = 1_GiB;
 constexpr std::uint64_t kReserveShare = 32;
 
-struct Device {
-  Bytes total;
-  Bytes budget;
-  Bytes plain;
-  Bytes plain_pending;    // backed as device, not settled yet
-  Bytes managed_pending;  // promised a place in HBM, not settled yet
-  Bytes reserved;
-  bool can_spill = false;
-  bool expected_spill = false;
-};
-
-struct Shape {
-  LaunchShapeSeen seen;
-  std::uint64_t epoch = 0;
-  std::vector<Touch> touches;
-};
-
 }  // namespace
 
 struct Engine::State {
+  struct Device {
+    Bytes total;
+    Bytes budget;
+    Bytes plain;
+    Bytes plain_pending;    // backed as device, not settled yet
+    Bytes managed_pending;  // promised a place in HBM, not settled yet
+    Bytes reserved;
+    bool can_spill = false;
+    bool expected_spill = false;
+  };
+
+  struct Shape {
+    LaunchShapeSeen seen;
+    std::uint64_t epoch = 0;
+    std::vector<Touch> touches;
+  };
+
   State(Settings given, std::vector<Rule> given_rules)
       : settings(std::move(given)),
         rules(std::move(given_rules)),
@@ -403,7 +403,7 @@ DeviceTotals Engine::totals(DeviceIndex index) const {
   DeviceTotals totals;
   const auto entry = state_->devices.find(index.value);
   if (entry == state_->devices.end()) return totals;
-  const Device& device = entry->second;
+  const State::Device& device = entry->second;
   const ResidencyUsage& usage = state_->residency.usage(index);
   totals.budget = device.budget;
   totals.plain = device.plain + device.plain_pending;

@@ -36,6 +36,7 @@ enum class Placement : std::uint8_t {
   host = 2,         // in host memory, mapped on the device (AccessedBy): read and written over the link
   duplicated = 3,   // read-mostly: a copy in both
 };
+constexpr bool in_hbm(Placement at) { return at == Placement::device || at == Placement::duplicated; }
 
 // CUresult as the driver gave it; 0 is success. Policy never needs more than "worked or not".
 struct DriverResult {

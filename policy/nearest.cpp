@@ -32,7 +32,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::string lowered(std::string_view text) {
+std::string alike_form(std::string_view text) {
   std::string out(text);
   for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -45,11 +45,11 @@ std::string lowered(std::string_view text) {
 
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> known) {
   if (word.empty() || word.size() > kLongestWord) return std::nullopt;
-  const std::string wanted = lowered(word);
+  const std::string wanted = alike_form(word);
   std::optional<std::string_view> best;
   std::size_t best_distance = 0;
   for (const std::string_view candidate : known) {
-    const std::string other = lowered(candidate);
+    const std::string other = alike_form(candidate);
     // A word cut short ("warn", "adapt") is one mistake, however many letters are missing.
     const bool cut_short = wanted.size() >= 3 && other.starts_with(wanted);
     const std::size_t distance =

@@ -11,7 +11,7 @@ constexpr std::uint32_t kMostChunks = 16;
 constexpr double kAlike = 0.05;
 
 // What an iteration asks of one chunk.
-struct Demand {
+struct ChunkNeed {
   double crossings = 0;
   double most_crossings = 0;
   std::uint32_t first_use = ~std::uint32_t{0};
@@ -21,14 +21,15 @@ struct Demand {
   Pin pin;
 };
 
-bool alike(const Demand& a, const Demand& b) {
+bool alike(const ChunkNeed& a, const ChunkNeed& b) {
   return a.span_class == b.span_class && a.pin.pinned == b.pin.pinned && a.pin.rule == b.pin.rule &&
          std::abs(a.crossings - b.crossings) <= kAlike * (a.crossings + b.crossings);
 }
 
-std::vector<Demand> demands(AllocationId allocation, const Pin& whole, std::size_t chunks, const Learned& learned) {
-  std::vector<Demand> all(chunks);
-  for (Demand& demand : all) demand.pin = whole;
+std::vector<ChunkNeed> chunk_needs(AllocationId allocation, const Pin& whole, std::size_t chunks,
+                                   const Learned& learned) {
+  std::vector<ChunkNeed> all(chunks);
+  for (ChunkNeed& need : all) need.pin = whole;
   std::vector<SpanId> spans;
   learned.spans.spans_of(allocation, spans);
   for (const SpanId id : spans) {
@@ -39,16 +40,15 @@ std::vector<Demand> demands(AllocationId allocation, const Pin& whole, std::size
     for (std::uint64_t at = span.offset.count(); at < end;) {
       const std::uint64_t chunk = at / kChunk.count();
       const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
-      Demand& demand = all[chunk];
-      demand.crossings += known.crossings * static_cast<double>(stop - at) / static_cast<double>(kChunk.count());
-      demand.most_crossings = std::max(demand.most_crossings, known.most_crossings);
-      demand.first_use = std::min(demand.first_use, known.first);
-      demand.last_use = std::max(demand.last_use, known.last);
-      if (stop - at > demand.class_bytes) {
-        demand.class_bytes = stop - at;
-        demand.span_class = learned.classes.of(id);
-        demand.pin =
-            id.value < learned.pins.size() && learned.pins[id.value].rule != 0 ? learned.pins[id.value] : whole;
+      ChunkNeed& need = all[chunk];
+      need.crossings += known.crossings * static_cast<double>(stop - at) / static_cast<double>(kChunk.count());
+      need.most_crossings = std::max(need.most_crossings, known.most_crossings);
+      need.first_use = std::min(need.first_use, known.first);
+      need.last_use = std::max(need.last_use, known.last);
+      if (stop - at > need.class_bytes) {
+        need.class_bytes = stop - at;
+        need.span_class = learned.classes.of(id);
+        need.pin = id.value < learned.pins.size() && learned.pins[id.value].rule != 0 ? learned.pins[id.value] : whole;
       }
       at = stop;
     }
@@ -61,8 +61,8 @@ std::vector<Demand> demands(AllocationId allocation, const Pin& whole, std::size
 std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learned& learned, const Residency& residency,
                          std::vector<Piece>& out) {
   const std::vector<Chunk>& chunks = residency.chunks(allocation);
-  const std::vector<Demand> all = demands(allocation, whole, chunks.size(), learned);
-  const Demand* before = nullptr;
+  const std::vector<ChunkNeed> all = chunk_needs(allocation, whole, chunks.size(), learned);
+  const ChunkNeed* before = nullptr;
   std::uint32_t left_out = 0;
   for (std::uint32_t index = 0; index < chunks.size(); ++index) {
     const Chunk& chunk = chunks[index];
@@ -72,28 +72,28 @@ std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learne
       ++left_out;
       continue;
     }
-    const Demand& demand = all[index];
-    if (before == nullptr || !alike(*before, demand) || out.back().in_hbm != in_hbm ||
+    const ChunkNeed& need = all[index];
+    if (before == nullptr || !alike(*before, need) || out.back().in_hbm != in_hbm ||
         out.back().host_pages != chunk.host_pages || out.back().range.count == kMostChunks) {
       Piece piece;
       piece.range = {allocation, {index}, 0};
-      piece.crossings = demand.crossings;
-      piece.first_use = demand.first_use;
-      piece.span_class = demand.span_class;
+      piece.crossings = need.crossings;
+      piece.first_use = need.first_use;
+      piece.span_class = need.span_class;
       piece.in_hbm = in_hbm;
-      piece.pinned = demand.pin.pinned;
-      piece.rule = demand.pin.rule;
-      piece.evict = demand.pin.evict;
+      piece.pinned = need.pin.pinned;
+      piece.rule = need.pin.rule;
+      piece.evict = need.pin.evict;
       piece.host_pages = chunk.host_pages;
       out.push_back(piece);
     }
     Piece& piece = out.back();
     ++piece.range.count;
     piece.bytes += residency.chunk_bytes(allocation, {index});
-    piece.most_crossings = std::max(piece.most_crossings, demand.most_crossings);
-    piece.first_use = std::min(piece.first_use, demand.first_use);
-    piece.last_use = std::max(piece.last_use, demand.last_use);
-    before = &demand;
+    piece.most_crossings = std::max(piece.most_crossings, need.most_crossings);
+    piece.first_use = std::min(piece.first_use, need.first_use);
+    piece.last_use = std::max(piece.last_use, need.last_use);
+    before = &need;
   }
   return left_out;
 }

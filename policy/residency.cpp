@@ -5,8 +5,6 @@
 namespace spillway::policy {
 namespace {
 
-bool in_hbm(Placement placement) { return placement == Placement::device || placement == Placement::duplicated; }
-
 std::uint32_t chunk_count(Bytes bytes) {
   return static_cast<std::uint32_t>((bytes.count() + kChunk.count() - 1) / kChunk.count());
 }

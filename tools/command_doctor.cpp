@@ -10,7 +10,7 @@
 namespace spillway::tools {
 namespace {
 
-const char* name_of(Verdict verdict) {
+const char* verdict_name(Verdict verdict) {
   switch (verdict) {
     case Verdict::ok:
       return "ok";
@@ -39,7 +39,7 @@ class DoctorCommand : public Command {
   static void print_lines(const std::vector<Finding>& findings, bool servable) {
     std::string out;
     for (const Finding& finding : findings) {
-      std::string verdict = name_of(finding.verdict);
+      std::string verdict = verdict_name(finding.verdict);
       verdict.resize(9, ' ');
       out += verdict + finding.check + ": " + harmless(finding.text) + "\n";
       if (!finding.remedy.empty()) out += "         remedy: " + harmless(finding.remedy) + "\n";
@@ -52,7 +52,7 @@ class DoctorCommand : public Command {
     nlohmann::ordered_json json = {{"servable", servable}, {"findings", nlohmann::ordered_json::array()}};
     for (const Finding& finding : findings) {
       json["findings"].push_back({{"check", finding.check},
-                                  {"verdict", name_of(finding.verdict)},
+                                  {"verdict", verdict_name(finding.verdict)},
                                   {"text", finding.text},
                                   {"remedy", finding.remedy}});
     }

@@ -35,7 +35,7 @@ TEST(ExamplePolicies, HaveNoMistakesAndSurviveBeingWrittenAgain) {
     EXPECT_EQ(again.file, reading.file) << name;
   }
   EXPECT_THAT(seen,
-              testing::UnorderedElementsAre("training.toml", "inference.toml", "kv_cache.toml", "leave_alone.toml"));
+              ::testing::UnorderedElementsAre("training.toml", "inference.toml", "kv_cache.toml", "leave_alone.toml"));
 }
 
 TEST(PolicyReference, IsTheCommittedPage) {

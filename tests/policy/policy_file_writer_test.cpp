@@ -10,7 +10,7 @@
 namespace spillway::policy {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class RandomFile {
  public:
@@ -111,7 +111,7 @@ TEST(PolicyFileWriter, DefaultsStandThereAsComments) {
   PolicyFile file;
   file.settings.window = SizeOrShare{25.0};
   const std::string text = write_policy_file(file, {"Title", {}});
-  EXPECT_THAT(text, testing::StartsWith("# Title\n\n[memory]\n"));
+  EXPECT_THAT(text, ::testing::StartsWith("# Title\n\n[memory]\n"));
   EXPECT_THAT(text, HasSubstr("\n# backing = \"auto\"\n"));
   EXPECT_THAT(text, HasSubstr("\nwindow = \"25%\"\n"));
   EXPECT_THAT(text, HasSubstr("\n# device_budget = \"80%\"\n"));

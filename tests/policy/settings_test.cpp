@@ -12,8 +12,8 @@
 namespace spillway::policy {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::vector<std::string> read_environment(Settings& settings, const std::map<std::string, std::string>& environment) {
   std::vector<std::string> sentences;
@@ -104,13 +104,13 @@ TEST(Settings, AllProblemsAreCollectedAndTheRestIsStillSet) {
   EXPECT_EQ(settings, expected);
 }
 
-struct Mistake {
+struct SettingMistake {
   const char* key;
   const char* text;
   const char* sentence;
 };
 
-class BadSetting : public testing::TestWithParam<Mistake> {};
+class BadSetting : public ::testing::TestWithParam<SettingMistake> {};
 
 TEST_P(BadSetting, IsNamedAndLeavesTheDefault) {
   Settings settings;
@@ -123,63 +123,63 @@ TEST_P(BadSetting, IsNamedAndLeavesTheDefault) {
 #define SIZE_REMEDY "; write a size such as 16GiB, or a share such as 80%"
 INSTANTIATE_TEST_SUITE_P(
     Kinds, BadSetting,
-    testing::Values(
-        Mistake{"memory.device_budget", "", "here: the value is empty" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "   ", "here: the value is empty" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "lots", "here: \"lots\" is not a size" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "16 GiB please", "here: \"16 GiB please\" is not a size" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "0x10", "here: \"0x10\" is not a size" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "1e9", "here: \"1e9\" is not a size" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "1.GiB", "here: \"1.GiB\" is not a size" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "-1GiB", "here: \"-1GiB\" is negative" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "-0.5%", "here: \"-0.5%\" is negative" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "nan", "here: \"nan\" is not a number" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "-inf%", "here: \"-inf%\" is not a number" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "120%", "here: \"120%\" is more than 100%" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "100.0001%", "here: \"100.0001%\" is more than 100%" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "99999999999999999999%",
+    ::testing::Values(
+        SettingMistake{"memory.device_budget", "", "here: the value is empty" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "   ", "here: the value is empty" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "lots", "here: \"lots\" is not a size" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "16 GiB please", "here: \"16 GiB please\" is not a size" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "0x10", "here: \"0x10\" is not a size" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "1e9", "here: \"1e9\" is not a size" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "1.GiB", "here: \"1.GiB\" is not a size" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "-1GiB", "here: \"-1GiB\" is negative" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "-0.5%", "here: \"-0.5%\" is negative" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "nan", "here: \"nan\" is not a number" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "-inf%", "here: \"-inf%\" is not a number" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "120%", "here: \"120%\" is more than 100%" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "100.0001%", "here: \"100.0001%\" is more than 100%" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "99999999999999999999%",
                 "here: \"99999999999999999999%\" is more than 100%" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "18446744073709551616",
+        SettingMistake{"memory.device_budget", "18446744073709551616",
                 "here: \"18446744073709551616\" is too large" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "16777216TiB", "here: \"16777216TiB\" is too large" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "1.5", "here: \"1.5\" is not a whole number of bytes" SIZE_REMEDY},
-        Mistake{"memory.device_budget", "16", "here: \"16\" is below 2 MiB; write at least 2MiB, with its unit"},
-        Mistake{"memory.device_budget", "0%",
+        SettingMistake{"memory.device_budget", "16777216TiB", "here: \"16777216TiB\" is too large" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "1.5", "here: \"1.5\" is not a whole number of bytes" SIZE_REMEDY},
+        SettingMistake{"memory.device_budget", "16", "here: \"16\" is below 2 MiB; write at least 2MiB, with its unit"},
+        SettingMistake{"memory.device_budget", "0%",
                 "here: \"0%\" is below 1%; write a share from 1% to 100%, or a size such as 16GiB"},
-        Mistake{"memory.backing", "", "here: the value is empty; write one of: auto, managed, device"},
-        Mistake{"memory.backing", "vmm", "here: \"vmm\" is not one of: auto, managed, device; write one of them"},
-        Mistake{"memory.backing", "Managed",
+        SettingMistake{"memory.backing", "", "here: the value is empty; write one of: auto, managed, device"},
+        SettingMistake{"memory.backing", "vmm", "here: \"vmm\" is not one of: auto, managed, device; write one of them"},
+        SettingMistake{"memory.backing", "Managed",
                 "here: \"Managed\" is not one of: auto, managed, device; did you mean \"managed\"?"},
-        Mistake{"memory.oom_first", "2", "here: \"2\" is not one of: true, false; write one of them"},
-        Mistake{"policy.iteration_lookahead", "", "here: the value is empty; write a whole number from 0 to 16"},
-        Mistake{"policy.iteration_lookahead", "one",
+        SettingMistake{"memory.oom_first", "2", "here: \"2\" is not one of: true, false; write one of them"},
+        SettingMistake{"policy.iteration_lookahead", "", "here: the value is empty; write a whole number from 0 to 16"},
+        SettingMistake{"policy.iteration_lookahead", "one",
                 "here: \"one\" is not a number; write a whole number from 0 to 16"},
-        Mistake{"policy.iteration_lookahead", "2x", "here: \"2x\" is not a number; write a whole number from 0 to 16"},
-        Mistake{"policy.iteration_lookahead", "1.5",
+        SettingMistake{"policy.iteration_lookahead", "2x", "here: \"2x\" is not a number; write a whole number from 0 to 16"},
+        SettingMistake{"policy.iteration_lookahead", "1.5",
                 "here: \"1.5\" is not a whole number; write a whole number from 0 to 16"},
-        Mistake{"policy.iteration_lookahead", "-1", "here: \"-1\" is negative; write a whole number from 0 to 16"},
-        Mistake{"policy.iteration_lookahead", "17", "here: \"17\" is too large; write a whole number from 0 to 16"},
-        Mistake{"policy.iteration_lookahead", "4294967297",
+        SettingMistake{"policy.iteration_lookahead", "-1", "here: \"-1\" is negative; write a whole number from 0 to 16"},
+        SettingMistake{"policy.iteration_lookahead", "17", "here: \"17\" is too large; write a whole number from 0 to 16"},
+        SettingMistake{"policy.iteration_lookahead", "4294967297",
                 "here: \"4294967297\" is too large; write a whole number from 0 to 16"},
-        Mistake{"policy.iteration_lookahead", "99999999999999999999",
+        SettingMistake{"policy.iteration_lookahead", "99999999999999999999",
                 "here: \"99999999999999999999\" is too large; write a whole number from 0 to 16"},
-        Mistake{"telemetry.sample", "5 percent",
+        SettingMistake{"telemetry.sample", "5 percent",
                 "here: \"5 percent\" is not a share; write a share from 0% to 100%, such as 5%"},
-        Mistake{"telemetry.sample", "101",
+        SettingMistake{"telemetry.sample", "101",
                 "here: \"101\" is more than 100%; write a share from 0% to 100%, such as 5%"},
-        Mistake{"trace.path", "run.%q.swt",
+        SettingMistake{"trace.path", "run.%q.swt",
                 "here: \"run.%q.swt\" has the unknown placeholder \"%q\"; use %p (process), %t (start time), %h "
                 "(host), %r (rank) or %% (a percent sign)"},
-        Mistake{"trace.path", "run%",
+        SettingMistake{"trace.path", "run%",
                 "here: \"run%\" has the unknown placeholder \"%\"; use %p (process), %t (start time), %h (host), %r "
                 "(rank) or %% (a percent sign)"},
-        Mistake{"log.level", "warn\n\"x",
+        SettingMistake{"log.level", "warn\n\"x",
                 "here: \"warn\\x0a\\\"x\" is not one of: off, error, warning, info, debug, trace; write one of them"},
-        Mistake{"log.level", "warn",
+        SettingMistake{"log.level", "warn",
                 "here: \"warn\" is not one of: off, error, warning, info, debug, trace; did you mean \"warning\"?"},
-        Mistake{"memory.device_bugdet", "1GiB",
+        SettingMistake{"memory.device_bugdet", "1GiB",
                 "here: \"memory.device_bugdet\" is not a setting; did you mean \"memory.device_budget\"?"},
-        Mistake{"zzz", "1", "here: \"zzz\" is not a setting; see the policy reference for all of them"}));
+        SettingMistake{"zzz", "1", "here: \"zzz\" is not a setting; see the policy reference for all of them"}));
 
 TEST(Settings, ALongValueIsCutToOneLine) {
   Settings settings;

@@ -16,7 +16,7 @@ namespace {
 
 using policy::operator""_MiB;
 
-constexpr std::uint64_t kInside = 0x7e00'0000'0000;
+constexpr std::uint64_t kRecordedRange = 0x7e00'0000'0000;
 
 // A record copied out of the ring.
 struct Copy {
@@ -40,13 +40,13 @@ class LaunchRecording : public testing::Test {
     answer(CUDA_SUCCESS);
     drain();
     launch_path().recording = true;
-    launch_path().addresses.insert({kInside}, 4_MiB, {1});
+    launch_path().addresses.insert({kRecordedRange}, 4_MiB, {1});
   }
   void TearDown() override {
     launch_path().recording = false;
     launch_path().observer = nullptr;
     launch_path().captures = 0;
-    launch_path().addresses.remove({kInside});
+    launch_path().addresses.remove({kRecordedRange});
     answer(CUDA_SUCCESS);
   }
   static void answer(CUresult code) {
@@ -55,9 +55,9 @@ class LaunchRecording : public testing::Test {
   }
 
   // The stand-in's kernel: pointer, int, struct of three words.
-  std::uint64_t pointer = kInside + 16;
+  std::uint64_t pointer = kRecordedRange + 16;
   int count = 3;
-  std::uint64_t words[3] = {kInside + 32, 0, 1};
+  std::uint64_t words[3] = {kRecordedRange + 32, 0, 1};
   void* parameters[3] = {&pointer, &count, words};
   CUfunction kernel = reinterpret_cast<CUfunction>(0x1234);
   CUstream stream = reinterpret_cast<CUstream>(0xabc0);
@@ -69,8 +69,8 @@ void expect_launch(const Copy& record, std::uint64_t threads, std::uint64_t stre
   EXPECT_GT(record.header.time, 0);
   ASSERT_EQ(record.words.size(), 6U);
   EXPECT_EQ(record.words[3], threads);
-  EXPECT_EQ(record.words[4], Touch::of(kInside + 16, 0).packed);
-  EXPECT_EQ(record.words[5], Touch::of(kInside + 32, 2).packed);
+  EXPECT_EQ(record.words[4], Touch::of(kRecordedRange + 16, 0).packed);
+  EXPECT_EQ(record.words[5], Touch::of(kRecordedRange + 32, 2).packed);
   EXPECT_EQ(launch_path().functions.name_of({record.header.detail}), "_Z8stand_inPfi6Struct");
 }
 
@@ -101,7 +101,7 @@ TEST_F(LaunchRecording, PlainExtendedAndCooperative) {
 TEST_F(LaunchRecording, PackedArguments) {
   struct {
     std::uint64_t words[5];
-  } packed{{kInside + 16, 0, kInside + 32, 0, 0}};
+  } packed{{kRecordedRange + 16, 0, kRecordedRange + 32, 0, 0}};
   std::size_t bytes = sizeof packed;
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
   ASSERT_EQ(::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, extra), CUDA_SUCCESS);
@@ -138,7 +138,7 @@ TEST_F(LaunchRecording, ARefusedLaunchLeavesNoRecord) {
   answer(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   EXPECT_EQ(::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr),
             CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-  EXPECT_EQ(::cuMemsetD8_v2(kInside, 0, 16), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(::cuMemsetD8_v2(kRecordedRange, 0, 16), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   EXPECT_TRUE(drain().empty());
 }
 
@@ -157,16 +157,16 @@ TEST_F(LaunchRecording, NothingIsRecordedWhenSwitchedOffOrFromOurOwnThreads) {
 
 TEST_F(LaunchRecording, CopiesFillsAndGraphLaunches) {
   char host[64] = {};
-  ::cuMemcpyHtoDAsync_v2(kInside, host, 64, stream);
-  ::cuMemcpyDtoH_v2(host, kInside + 64, 32);
-  ::cuMemsetD32Async(kInside + 128, 0, 10, stream);
-  ::cuMemsetD2D16_v2(kInside, 1024, 0, 8, 3);
+  ::cuMemcpyHtoDAsync_v2(kRecordedRange, host, 64, stream);
+  ::cuMemcpyDtoH_v2(host, kRecordedRange + 64, 32);
+  ::cuMemsetD32Async(kRecordedRange + 128, 0, 10, stream);
+  ::cuMemsetD2D16_v2(kRecordedRange, 1024, 0, 8, 3);
   CUDA_MEMCPY2D_v2 rectangle{};
   rectangle.srcMemoryType = CU_MEMORYTYPE_HOST;
   rectangle.srcHost = host;
   rectangle.srcPitch = 16;
   rectangle.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  rectangle.dstDevice = kInside;
+  rectangle.dstDevice = kRecordedRange;
   rectangle.dstPitch = 256;
   rectangle.dstY = 2;
   rectangle.dstXInBytes = 8;
@@ -179,13 +179,13 @@ TEST_F(LaunchRecording, CopiesFillsAndGraphLaunches) {
   const auto host_address = reinterpret_cast<std::uintptr_t>(host);
   using Words = std::vector<std::uint64_t>;
   const auto payload = [&](std::size_t i) { return Words(records[i].words.begin() + 3, records[i].words.end()); };
-  EXPECT_EQ(payload(0), (Words{kInside, host_address, 64}));
+  EXPECT_EQ(payload(0), (Words{kRecordedRange, host_address, 64}));
   EXPECT_EQ(records[0].header.detail, static_cast<unsigned>(policy::CopyKind::host_to_device));
-  EXPECT_EQ(payload(1), (Words{host_address, kInside + 64, 32}));
+  EXPECT_EQ(payload(1), (Words{host_address, kRecordedRange + 64, 32}));
   EXPECT_EQ(records[1].header.detail, static_cast<unsigned>(policy::CopyKind::device_to_host));
-  EXPECT_EQ(payload(2), (Words{kInside + 128, 40}));
-  EXPECT_EQ(payload(3), (Words{kInside, 2 * 1024 + 16}));
-  EXPECT_EQ(payload(4), (Words{kInside + 2 * 256 + 8, host_address, 3 * 256 + 16}));
+  EXPECT_EQ(payload(2), (Words{kRecordedRange + 128, 40}));
+  EXPECT_EQ(payload(3), (Words{kRecordedRange, 2 * 1024 + 16}));
+  EXPECT_EQ(payload(4), (Words{kRecordedRange + 2 * 256 + 8, host_address, 3 * 256 + 16}));
   EXPECT_EQ(records[5].header.kind, RecordKind::graph_launch);
   EXPECT_EQ(payload(5), (Words{0x77}));
 }
@@ -208,7 +208,7 @@ TEST_F(LaunchRecording, AnObserverActsBeforeTheDriver) {
   EXPECT_EQ(watcher.seen, 2U);
   ::cuGraphLaunch(reinterpret_cast<CUgraphExec>(0x78), stream);
   EXPECT_EQ(watcher.graph, 0x78U);
-  ::cuMemcpyDtoD_v2(kInside, kInside + 4096, 96);
+  ::cuMemcpyDtoD_v2(kRecordedRange, kRecordedRange + 4096, 96);
   EXPECT_EQ(watcher.copied, 96U);
 }
 
