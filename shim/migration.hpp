@@ -1,5 +1,5 @@
 // Carries out policy's moves: prefetches in contexts of our own, so that the program's launches never wait for them
-// (DRIVER_FACTS: 4 us as if idle, against milliseconds from the program's context).
+// (docs/driver_facts.md: 4 us as if idle, against milliseconds from the program's context).
 //
 // A lane is a thread with a stream in our context; each device has one inward and one outward, made on first use. Moves
 // of a lane run in the order of their urgency, then of arrival. A failed move is reported, never retried: it was a

@@ -58,8 +58,8 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   }
   code = create_context(real, &context_, device_);
   if (code != CUDA_SUCCESS) return result_of(code);
-  // No kernel runs here, so none of these need room: 392 MiB instead of 524 (DRIVER_FACTS). A refusal costs memory
-  // only.
+  // No kernel runs here, so none of these need room: 392 MiB instead of 524 (docs/driver_facts.md). A refusal costs
+  // memory only.
   if (real.cuCtxSetLimit != nullptr) {
     real.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 256);
     real.cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 4096);
