@@ -45,8 +45,12 @@ struct Engine::State {
   State(Settings given, std::vector<Rule> given_rules)
       : settings(std::move(given)),
         rules(std::move(given_rules)),
-        books{settings, allocations, residency, [this](DeviceIndex device) { return room(device); },
-              [this] { return host_limit().saturating_minus(residency.host_pages()); }, rules},
+        books{settings,
+              allocations,
+              residency,
+              [this](DeviceIndex device) { return room(device); },
+              [this] { return host_limit().saturating_minus(residency.host_pages()); },
+              rules},
         writer(books),
         mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
 
@@ -167,7 +171,8 @@ bool Engine::State::spills(const AllocationRequested& event, const Device& devic
     reason = Reason::mode;
     return false;
   }
-  if (rule != nullptr && (rule->action.place == RulePlace::host || rule->action.place == RulePlace::stream)) return true;
+  if (rule != nullptr && (rule->action.place == RulePlace::host || rule->action.place == RulePlace::stream))
+    return true;
   if (settings.backing == BackingMode::managed || device.expected_spill) return true;
   const Bytes share = settings.plain_share.of(device.budget);
   return device.plain + device.plain_pending + event.bytes > share;
@@ -179,7 +184,8 @@ void Engine::State::back_plain(const AllocationRequested& event, Allocation& all
   const Bytes plain = device.plain + device.plain_pending + event.bytes;
   // What is moving right now cannot be sent out, and what is promised a place is not there yet.
   const Bytes fixed = plain + residency.held_by_moves(event.device) + device.managed_pending;
-  if (fixed > ceiling) {
+  // Where nothing can spill, a budget would only take memory away: the program runs as without us.
+  if (device.can_spill && fixed > ceiling) {
     refuse(event, Reason::device_budget, fixed - ceiling);
     return;
   }
