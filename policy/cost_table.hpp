@@ -1,4 +1,4 @@
-// What things cost on this machine. The defaults were measured on one H200 with PCIe 5 x16 (docs: driver facts);
+// What things cost on this machine. The defaults were measured on one H200 with PCIe 5 x16 (docs/driver_facts.md);
 // `probe` replaces them with the machine's own. Rates are bytes a second; a rate of zero is never used (parsing refuses
 // it).
 #pragma once

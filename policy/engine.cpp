@@ -45,8 +45,12 @@ struct Engine::State {
   State(Settings given, std::vector<Rule> given_rules)
       : settings(std::move(given)),
         rules(std::move(given_rules)),
-        books{settings, allocations, residency, [this](DeviceIndex device) { return room(device); },
-              [this] { return host_limit().saturating_minus(residency.host_pages()); }, rules},
+        books{settings,
+              allocations,
+              residency,
+              [this](DeviceIndex device) { return room(device); },
+              [this] { return host_limit().saturating_minus(residency.host_pages()); },
+              rules},
         writer(books),
         mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
 
@@ -167,7 +171,8 @@ bool Engine::State::spills(const AllocationRequested& event, const Device& devic
     reason = Reason::mode;
     return false;
   }
-  if (rule != nullptr && (rule->action.place == RulePlace::host || rule->action.place == RulePlace::stream)) return true;
+  if (rule != nullptr && (rule->action.place == RulePlace::host || rule->action.place == RulePlace::stream))
+    return true;
   if (settings.backing == BackingMode::managed || device.expected_spill) return true;
   const Bytes share = settings.plain_share.of(device.budget);
   return device.plain + device.plain_pending + event.bytes > share;
@@ -413,6 +418,15 @@ DeviceTotals Engine::totals(DeviceIndex index) const {
   totals.moved_in = usage.moved_in;
   totals.moved_out = usage.moved_out;
   return totals;
+}
+
+bool Engine::would_spill(const AllocationRequested& request) const {
+  const auto entry = state_->devices.find(request.device.value);
+  if (!state_->mode || entry == state_->devices.end()) return false;
+  Reason reason = Reason::fits;
+  if (state_->spills(request, entry->second, reason)) return true;
+  // A rule may still send it to the host; which one matches is known only when it is asked for.
+  return reason == Reason::fits && !state_->rules.empty();
 }
 
 const Settings& Engine::settings() const { return state_->settings; }

@@ -48,6 +48,8 @@ class Engine {
   // Appends to `decisions`; what it held before is left alone.
   void process(const Event& event, std::vector<Decision>& decisions);
 
+  // Whether such a request would get managed memory if it was made now (rules that name its caller left aside).
+  [[nodiscard]] bool would_spill(const AllocationRequested& request) const;
   [[nodiscard]] DeviceTotals totals(DeviceIndex device) const;
   [[nodiscard]] const Settings& settings() const;
   [[nodiscard]] std::uint64_t ignored_events() const;  // impossible in a correct shim

@@ -1,5 +1,5 @@
 // What happens in the program, in the order policy decides on it. Events are policy's only input and the trace's main
-// content: the same events give the same decisions on any machine (DESIGN: "policy is a pure function").
+// content: the same events give the same decisions on any machine (docs/design.md, promise 8).
 //
 // The shim makes events from driver calls; `replay` reads them from a trace; tests write them by hand.
 #pragma once
@@ -23,7 +23,7 @@ enum class AllocationKind : std::uint8_t {
   physical = 4,         // cuMemCreate handle (VMM); mapped later
   imported = 5,         // IPC or external memory: not ours to count
   array = 6,            // cuArrayCreate and relatives: opaque layout, counted
-  unspillable = 7,     // linear, after the driver refused managed memory for it
+  unspillable = 7,      // linear, after the driver refused managed memory for it
 };
 
 // What an allocation is made of, once settled.

@@ -5,7 +5,7 @@
 namespace spillway::policy {
 namespace {
 
-// Exchanges are carried out in calls of this size (DRIVER_FACTS, "Moving pages").
+// Exchanges are carried out in calls of this size (docs/driver_facts.md, "Moving pages").
 constexpr Bytes kBatch = 32_MiB;
 // Memory that lives less than an iteration is written once and read once, at least, forward and backward.
 constexpr double kReserveCrossings = 4;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "shim/migration_lane.hpp"
+#include "shim/advice.hpp"
 #include "shim/driver.hpp"
+#include "shim/migration_lane.hpp"
 #include "shim/service_thread.hpp"
 
 namespace spillway::shim {
@@ -13,24 +14,22 @@ using policy::Urgency;
 
 namespace {
 
-constexpr std::chrono::seconds kLong{10};
-
 bool inward(policy::Placement to) { return to == policy::Placement::device || to == policy::Placement::duplicated; }
 
 }  // namespace
 
-Migration::Migration(MigrationReports reports) : reports_(std::move(reports)) {}
+Migration::Migration(MigrationReports reports, std::chrono::milliseconds stuck_after)
+    : reports_(std::move(reports)), stuck_after_(stuck_after) {}
 
 Migration::~Migration() { stop(std::chrono::milliseconds(2000)); }
 
-Migration::Lane* Migration::lane_for(const Move& move) {
-  const Direction direction = inward(move.to) ? Direction::inward : Direction::outward;
-  std::unique_ptr<Lane>& lane = lanes_[{move.device.value, direction}];
+Migration::Lane* Migration::lane_for(policy::DeviceIndex device, Direction direction) {
+  std::unique_ptr<Lane>& lane = lanes_[{device.value, direction}];
   if (lane) return lane->thread.joinable() ? lane.get() : nullptr;
   lane = std::make_unique<Lane>();
-  lane->device = move.device;
+  lane->device = device;
   lane->direction = direction;
-  lane->context = context_of(move.device);
+  lane->context = context_of(device);
   auto thread = start_service_thread(direction == Direction::inward ? "spillway-in" : "spillway-out",
                                      [this, it = lane.get()] { run(*it); });
   if (!thread) return nullptr;
@@ -56,16 +55,24 @@ void Migration::with_context(policy::DeviceIndex device, const std::function<voi
     const std::unique_lock lock(mutex_);
     context = context_of(device);
   }
-  const MigrationContext::Entered entered = context->enter(device);
+  const RelaxedCapture relaxed;
+  const MigrationContext::Made entered = context->enter(device);
   if (entered.made_now) reports_.context_made(device, entered.took);
   body();
   if (entered.result.ok()) real.cuCtxSetCurrent(nullptr);
 }
 
+void Migration::prepare(policy::DeviceIndex device, std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  const Lane* lane = stopping_ ? nullptr : lane_for(device, Direction::outward);
+  if (lane != nullptr) changed_.wait_for(lock, limit, [&] { return lane->ready || stopping_; });
+}
+
 void Migration::enqueue(const Move& move) {
   {
     const std::unique_lock lock(mutex_);
-    Lane* lane = stopping_ ? nullptr : lane_for(move);
+    const Direction direction = inward(move.to) ? Direction::inward : Direction::outward;
+    Lane* lane = stopping_ ? nullptr : lane_for(move.device, direction);
     if (lane != nullptr) {
       const auto later = std::find_if(lane->queue.begin(), lane->queue.end(),
                                       [&](const Move& other) { return other.urgency < move.urgency; });
@@ -111,12 +118,16 @@ void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResu
 }
 
 void Migration::run(Lane& lane) {
-  const MigrationContext::Entered entered = lane.context->enter(lane.device);
+  // This thread's calls disturb no capture of the program, for all of its life.
+  const RelaxedCapture relaxed;
+  const MigrationContext::Made entered = lane.context->enter(lane.device);
   if (entered.made_now) reports_.context_made(lane.device, entered.took);
   MigrationStream stream;
   const policy::DriverResult made = entered.result.ok() ? stream.make() : entered.result;
   const CUdevice device = lane.context->device();
   std::unique_lock lock(mutex_);
+  lane.ready = true;
+  changed_.notify_all();
   for (;;) {
     lane.work.wait(lock, [&] { return stopping_ || !lane.queue.empty(); });
     if (stopping_) break;
@@ -147,8 +158,8 @@ void Migration::look_for_stuck_calls() {
     const std::unique_lock lock(mutex_);
     for (auto& [key, lane] : lanes_) {
       if (!lane->current || lane->current_reported) continue;
+      if (now - lane->current_since < stuck_after_) continue;
       const auto since = std::chrono::duration_cast<std::chrono::seconds>(now - lane->current_since);
-      if (since < kLong) continue;
       lane->current_reported = true;
       found.emplace_back(lane->direction == Direction::inward ? "a prefetch to the device" : "a prefetch to the host",
                          since);

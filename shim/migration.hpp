@@ -1,5 +1,5 @@
 // Carries out policy's moves: prefetches in contexts of our own, so that the program's launches never wait for them
-// (DRIVER_FACTS: 4 us as if idle, against milliseconds from the program's context).
+// (docs/driver_facts.md: 4 us as if idle, against milliseconds from the program's context).
 //
 // A lane is a thread with a stream in our context; each device has one inward and one outward, made on first use. Moves
 // of a lane run in the order of their urgency, then of arrival. A failed move is reported, never retried: it was a
@@ -45,11 +45,15 @@ struct MigrationReports {
 
 class Migration {
  public:
-  explicit Migration(MigrationReports reports);
+  // A driver call is stuck that takes longer than `stuck_after`.
+  explicit Migration(MigrationReports reports, std::chrono::milliseconds stuck_after = std::chrono::seconds(10));
   ~Migration();
   Migration(const Migration&) = delete;
   Migration& operator=(const Migration&) = delete;
 
+  // Makes this device's context now, rather than when it is needed first: its memory is counted before the budget is
+  // filled. Waits for it, at most `limit`.
+  void prepare(policy::DeviceIndex device, std::chrono::milliseconds limit);
   void enqueue(const Move& move);
   // Takes back what is queued for this allocation (reported as cancelled) and waits, at most `limit`, for what is in
   // flight: the driver must not be told to move memory that is being freed. False if the limit passed.
@@ -73,17 +77,20 @@ class Migration {
     std::optional<Move> current;
     std::chrono::steady_clock::time_point current_since;
     bool current_reported = false;
+    bool ready = false;  // its context is made, or could not be
     bool finished = false;
     std::condition_variable work;
     std::thread thread;
   };
 
   std::shared_ptr<MigrationContext> context_of(policy::DeviceIndex device);  // with the lock
-  Lane* lane_for(const Move& move);  // with the lock; nullptr if there is no thread for it
+  Lane* lane_for(policy::DeviceIndex device,
+                 Direction direction);  // with the lock; nullptr if there is no thread for it
   void run(Lane& lane);
   void report(const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took);
 
   MigrationReports reports_;
+  const std::chrono::milliseconds stuck_after_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<std::uint32_t, Direction>, std::unique_ptr<Lane>> lanes_;

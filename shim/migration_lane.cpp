@@ -28,17 +28,15 @@ CUresult create_context(const Driver& real, CUcontext* context, CUdevice device)
 
 }  // namespace
 
-MigrationContext::Entered MigrationContext::enter(policy::DeviceIndex device) {
-  Entered entered;
+MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
+  Made made;
   std::call_once(once_, [&] {
     made_ = make(device);
-    entered.made_now = made_.ok();
-    entered.took = took_;
+    made.made_now = made_.ok();
+    made.took = took_;
   });
-  entered.result = made_;
-  // Making it made it current already; setting it again costs nothing.
-  if (made_.ok()) entered.result = result_of(driver().cuCtxSetCurrent(context_));
-  return entered;
+  made.result = made_.ok() ? result_of(driver().cuCtxSetCurrent(context_)) : made_;
+  return made;
 }
 
 policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
@@ -60,8 +58,8 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   }
   code = create_context(real, &context_, device_);
   if (code != CUDA_SUCCESS) return result_of(code);
-  // No kernel runs here, so none of these need room: 392 MiB instead of 524 (DRIVER_FACTS). A refusal costs memory
-  // only.
+  // No kernel runs here, so none of these need room: 392 MiB instead of 524 (docs/driver_facts.md). A refusal costs
+  // memory only.
   if (real.cuCtxSetLimit != nullptr) {
     real.cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 256);
     real.cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 4096);
@@ -69,6 +67,8 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   }
   const std::size_t after = free_memory(real);
   took_ = policy::Bytes(before > after ? before - after : 0);
+  CUcontext popped = nullptr;
+  real.cuCtxPopCurrent_v2(&popped);  // making it had put it on this thread's stack
   return {};
 }
 

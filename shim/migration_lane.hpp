@@ -13,14 +13,16 @@ namespace spillway::shim {
 
 class MigrationContext {
  public:
-  // Makes the context, once, and makes it current on the calling thread. `made_now` says that this call made it, and
-  // `took` how much device memory went with it (0 if unknown). Any thread; blocks while another makes it.
-  struct Entered {
+  // Makes the context, once; the calling thread's current context stays what it was. `made_now` says that this call
+  // made it, and `took` how much device memory went with it (0 if unknown). Any thread; blocks while another makes it.
+  struct Made {
     policy::DriverResult result;
     bool made_now = false;
     policy::Bytes took;
   };
-  Entered enter(policy::DeviceIndex device);
+  Made prepare(policy::DeviceIndex device);
+  // The same, and makes it current on the calling thread.
+  Made enter(policy::DeviceIndex device);
 
   [[nodiscard]] CUdevice device() const { return device_; }
 

@@ -97,7 +97,8 @@ void Session::see_devices(std::uint32_t count) {
     int concurrent = 0;
     std::array<char, 256> name{};
     CUuuid uuid{};
-    real.cuDeviceTotalMem_v2(&total, handle);
+    // A device whose size we cannot know has no budget: it is left alone.
+    if (real.cuDeviceTotalMem_v2(&total, handle) != CUDA_SUCCESS) continue;
     real.cuDeviceGetAttribute(&concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, handle);
     real.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), handle);
     if (real.cuDeviceGetUuid_v2 != nullptr) real.cuDeviceGetUuid_v2(&uuid, handle);
@@ -166,15 +167,16 @@ bool Session::wait_for_room(const Work& work) {
   return false;
 }
 
-void Session::device_used(DeviceIndex device) {
+bool Session::device_used(DeviceIndex device) {
   {
     const std::unique_lock lock(mutex_);
     const auto seen = devices_.find(device.value);
-    if (seen == devices_.end() || !devices_with_context_.insert(device.value).second) return;
+    if (seen == devices_.end()) return false;
+    if (!devices_with_context_.insert(device.value).second) return true;
   }
   std::size_t free = 0;
   std::size_t total = 0;
-  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return;
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return true;
   Work work;
   {
     const std::unique_lock lock(mutex_);
@@ -183,6 +185,7 @@ void Session::device_used(DeviceIndex device) {
     decide(seen, work);
   }
   carry_out(work);
+  return true;
 }
 
 std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) {
@@ -228,13 +231,39 @@ void Session::refresh_host_memory(Work& work) {
   decide(policy::HostMemorySeen{available}, work);
 }
 
+void Session::prepare_to_spill(const AllocationRequest& request) {
+  {
+    const std::unique_lock lock(mutex_);
+    if (prepared_.contains(request.device.value)) return;
+    if (!engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing})) return;
+    prepared_.insert(request.device.value);
+  }
+  migration_.prepare(request.device, kWaitForMoves);
+}
+
 AllocationAnswer Session::request(const AllocationRequest& request) {
-  Work work;
-  AllocationAnswer answer;
-  policy::Bytes missing;
-  policy::Reason reason = policy::Reason::mode;
   // The loader's lock is never taken under ours: a library's constructor may be allocating.
   const Library library = library_at(request.caller);
+  prepare_to_spill(request);
+  Refusal refusal;
+  AllocationAnswer answer = ask(request, library, refusal);
+  // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
+  if (answer.refused && refusal.reason == policy::Reason::device_budget &&
+      migration_.wait_for_blocking(kWaitForMoves)) {
+    answer = ask(request, library, refusal);
+  }
+  if (answer.refused) {
+    const bool host = refusal.reason == policy::Reason::host_budget;
+    SPILLWAY_LOG(warning, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
+                 policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing), host ? "host" : "device",
+                 host ? "host" : "device");
+  }
+  return answer;
+}
+
+AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
+  Work work;
+  AllocationAnswer answer;
   {
     const std::unique_lock lock(mutex_);
     drain(work);
@@ -248,23 +277,18 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
     for (std::size_t index = before; index < work.decisions.size(); ++index) {
       const policy::Decision& decision = work.decisions[index];
       if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
-      if (const auto* refusal = std::get_if<policy::RefuseAllocation>(&decision.body)) {
+      if (const auto* refused = std::get_if<policy::RefuseAllocation>(&decision.body)) {
         answer.refused = true;
-        missing = refusal->missing;
-        reason = decision.cause.reason;
+        refusal = {decision.cause.reason, refused->missing};
       }
     }
   }
   carry_out(work);
-  if (answer.refused) {
-    const bool host = reason == policy::Reason::host_budget;
-    SPILLWAY_LOG(warning, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
-                 policy::format_bytes(request.bytes), policy::format_bytes(missing), host ? "host" : "device",
-                 host ? "host" : "device");
-  } else if (!wait_for_room(work) && answer.backing == policy::Backing::device) {
+  if (!answer.refused && !wait_for_room(work) && answer.backing == policy::Backing::device) {
     // Its room is not there, and going on would break the budget.
     settle(answer, request, {}, request.bytes, CUDA_ERROR_OUT_OF_MEMORY);
     answer.refused = true;
+    refusal = {policy::Reason::device_budget, request.bytes};
   }
   return answer;
 }

@@ -76,8 +76,9 @@ class Session final : public LaunchObserver, public GraphObserver {
                                                 policy::Bytes real_total);
   std::optional<policy::Bytes> reported_total(policy::DeviceIndex device, policy::Bytes real_total);
 
-  // The program's context on this device exists: what is free can be asked now.
-  void device_used(policy::DeviceIndex device);
+  // The program's context on this device exists: what is free can be asked now. False for a device that the driver
+  // would not tell us of: its memory is none of our business.
+  bool device_used(policy::DeviceIndex device);
   // A context is going, and all memory made in it goes with it: tell before and after, as for a free.
   std::vector<policy::AllocationId> begin_context_end(CUcontext context);
   void end_context_end(std::span<const policy::AllocationId> allocations, CUresult result);
@@ -117,6 +118,13 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
+  struct Refusal {
+    policy::Reason reason = policy::Reason::mode;
+    policy::Bytes missing;
+  };
+  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
+  // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
+  void prepare_to_spill(const AllocationRequest& request);
   void carry_out(const Work& work);
   bool wait_for_room(const Work& work);
   void run_policy_thread();
@@ -135,6 +143,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   TraceLog trace_;
   std::map<std::uint32_t, policy::DeviceSeen> devices_;
   std::set<std::uint32_t> devices_with_context_;
+  std::set<std::uint32_t> prepared_;  // devices whose migration context was asked for
   std::unordered_map<std::uint64_t, policy::StreamId> streams_;
   std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
   std::unordered_map<const void*, policy::CallerId> callers_;  // by load address of the library

@@ -96,7 +96,9 @@ void Session::before_call(const RecordHeader& record) noexcept {
     }
     // What leaves may be in use by launches in flight: evicting it now would let them fault it back in behind the
     // ledger's back. The baselines pay for that, as the driver's own eviction makes them pay.
-    if (work.blocking()) driver().cuCtxSynchronize();
+    // (Not while a capture is under way, which would not survive it.)
+    const bool captures = launch_path().captures.load(std::memory_order_relaxed) != 0;
+    if (work.blocking() && !captures) driver().cuCtxSynchronize();
     carry_out(work);
     wait_for_room(work);
   } catch (...) {

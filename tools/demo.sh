@@ -11,7 +11,12 @@ out=${2:-$build/demo}
 spillway=$build/bin/spillway
 for program in "$spillway" "$build/examples/train_adam" "$build/examples/decode_kv"; do
   if [[ ! -x $program ]]; then
-    echo "demo: $program is missing; build it first (make demo does)" >&2
+    if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
+      echo "demo: $program is missing; build it first (make demo does)" >&2
+    else
+      echo "demo: $program is missing: the examples and the preloaded library need the CUDA toolkit (nvcc), and there is none" \
+           "here. Install cuda-toolkit-13-0 or set CUDA_HOME, and run make demo again. Policy and tools are built without it." >&2
+    fi
     exit 2
   fi
 done

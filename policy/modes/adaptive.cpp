@@ -6,7 +6,7 @@
 namespace spillway::policy {
 namespace {
 
-// Both periods of an iteration must share this much of what they touch (DESIGN, "Learning"): layers of a model do not.
+// Both periods of an iteration must share this much of what they touch (docs/design.md): layers of a model do not.
 constexpr double kSameMemory = 0.6;
 // Without an iteration a plan is made from the latest launches, this many, each time as many have come.
 constexpr std::uint64_t kStretch = 8192;

@@ -6,7 +6,7 @@ namespace spillway::policy {
 namespace {
 
 // Population goes in pieces, so that work on the first of them need not wait for the last.
-constexpr std::uint32_t kPopulationChunks = 128;  // 256 MiB: 48 of 50 GB/s (DRIVER_FACTS, "Moving pages")
+constexpr std::uint32_t kPopulationChunks = 128;  // 256 MiB: 48 of 50 GB/s (docs/driver_facts.md, "Moving pages")
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace spillway::policy {
 
@@ -63,8 +64,15 @@ void Demand::freeing(const Allocation& allocation) {
 }
 
 void Demand::moved(const FinishedMove& move, MoveOutcome outcome) {
-  (void)outcome;
   if (move.to == Placement::host) leaving_ = leaving_.saturating_minus(books_.residency.range_bytes(move.range));
+  const Allocation* allocation = books_.allocations.find(move.range.allocation);
+  const bool freed = allocation == nullptr || allocation->life != AllocationLife::live;
+  if (outcome != MoveOutcome::done && !freed) {
+    // Asking again would be refused again, for ever: what has no room is used in place.
+    const std::vector<ChunkRange> left = std::exchange(pending_, {});
+    for (const ChunkRange& one : left) map_in_place(one);
+    return;
+  }
   admit_pending();
 }
 

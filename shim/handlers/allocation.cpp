@@ -27,7 +27,7 @@ Attempt attempt(Session& session, const AllocationRequest& request, const Alloca
 }  // namespace
 
 CUresult allocate(Session& session, AllocationRequest request, const AllocationCalls& calls) {
-  session.device_used(request.device);
+  if (!session.device_used(request.device)) return calls.plain().result;
   request.context = current_context();
   const Attempt first = attempt(session, request, calls);
   if (first.result == CUDA_SUCCESS || first.refused || !calls.managed) return first.result;

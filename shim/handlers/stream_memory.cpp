@@ -1,5 +1,6 @@
 // Stream-ordered allocation and its pools: counted against the budget; refused early where the budget ends, as they
 // cannot be spilled.
+#include "shim/driver.hpp"
 #include "shim/handlers.hpp"
 #include "shim/handlers/allocation.hpp"
 #include "shim/handlers/calling_context.hpp"
@@ -42,10 +43,16 @@ CUresult allocate_from_pool(RealCall<PFN_cuMemAllocFromPoolAsync_v11020>& real, 
 
 CUresult free_async(RealCall<PFN_cuMemFreeAsync_v11020>& real, CUdeviceptr_v2 dptr, CUstream h_stream) {
   Session* session = Session::get();
-  const auto known = session == nullptr || dptr == 0
-                         ? std::nullopt
-                         : session->begin_free({dptr}, stream_word(h_stream, real.per_thread()));
-  const CUresult result = real(dptr, h_stream);
+  const auto memory = session == nullptr || dptr == 0 ? std::nullopt : session->registered({dptr});
+  const auto known = memory && memory->address.value == dptr
+                         ? session->begin_free({dptr}, stream_word(h_stream, real.per_thread()))
+                         : std::nullopt;
+  CUresult result = real(dptr, h_stream);
+  // What the program took as plain memory may be freed in a stream's order; managed memory may not. cuMemFree waits for
+  // all work that uses it, which is in order too.
+  if (result == CUDA_ERROR_INVALID_VALUE && known && memory->spilled()) {
+    result = real.answer(driver().cuMemFree_v2(dptr));
+  }
   if (known) session->end_free(*known, result);
   return result;
 }

@@ -1,5 +1,6 @@
-// What Spillway adds to one kernel launch: 60 argument words, 10,000 live allocations, the driver's function a null
-// one.
+// What Spillway adds to one kernel launch: 60 argument words, 10,000 live allocations. `launch_path_of_60_words` is the
+// reading and the record alone, over a null function; `launch_through_the_exported_symbol` is a whole cuLaunchKernel as
+// a program calls it, through the exported symbol, down to a stand-in driver that only counts.
 //
 //   ./launch_path_benchmark --benchmark_repetitions=15 --benchmark_report_aggregates_only=true
 //
@@ -56,13 +57,20 @@ std::vector<std::uint64_t> prepare() {
   return begins;
 }
 
+constexpr std::size_t kSets = 512;
+
 // Many argument sets, so that neither the branch predictor nor the cache knows what comes.
-void launch_path_of_60_words(benchmark::State& state) {
+struct ArgumentSets {
+  std::vector<std::array<std::uint64_t, kWords>> sets;
+  std::vector<std::array<void*, kWords>> parameters;
+};
+
+ArgumentSets make_arguments(std::size_t pointers) {
   static const std::vector<std::uint64_t> begins = prepare();
-  constexpr std::size_t kSets = 512;
-  std::vector<std::array<std::uint64_t, kWords>> sets(kSets);
+  ArgumentSets arguments;
+  std::vector<std::array<std::uint64_t, kWords>>& sets = arguments.sets;
+  sets.resize(kSets);
   std::mt19937_64 random(2);
-  const auto pointers = static_cast<std::size_t>(state.range(0));
   for (auto& set : sets) {
     for (std::size_t i = 0; i < kWords; ++i) {
       const bool pointer = i * pointers / kWords != (i + 1) * pointers / kWords;
@@ -70,15 +78,19 @@ void launch_path_of_60_words(benchmark::State& state) {
       set[i] = pointer ? begins[random() % begins.size()] + random() % (1 << 21) / 16 * 16 : other[random() % 4];
     }
   }
-  std::vector<std::array<void*, kWords>> parameters(kSets);
+  arguments.parameters.resize(kSets);
   for (std::size_t s = 0; s < kSets; ++s) {
-    for (std::size_t i = 0; i < kWords; ++i) parameters[s][i] = &sets[s][i];
+    for (std::size_t i = 0; i < kWords; ++i) arguments.parameters[s][i] = &sets[s][i];
   }
+  return arguments;
+}
+
+template <class Launch>
+void measure(benchmark::State& state, const Launch& launch) {
+  ArgumentSets arguments = make_arguments(static_cast<std::size_t>(state.range(0)));
   std::size_t launches = 0;
-  const HookScope inside;  // as the entry makes it
   for (auto _ : state) {
-    const LaunchCall call{kKernel, 1024, parameters[launches % kSets].data(), nullptr, nullptr, false};
-    benchmark::DoNotOptimize(record_launch(call, null_driver_call));
+    benchmark::DoNotOptimize(launch(arguments.parameters[launches % kSets].data()));
     if (++launches % 1024 == 0) {
       state.PauseTiming();
       launch_path().rings.drain([](const RecordHeader&) {});
@@ -89,6 +101,37 @@ void launch_path_of_60_words(benchmark::State& state) {
   if (launch_path().rings.take_dropped() != 0)
     state.SkipWithError("records were dropped: the figure would be too good");
 }
+
+void launch_path_of_60_words(benchmark::State& state) {
+  const HookScope inside;  // as the entry makes it
+  measure(state, [](void** parameters) {
+    return record_launch({kKernel, 1024, parameters, nullptr, nullptr, false}, null_driver_call);
+  });
+}
+void launch_through_the_exported_symbol(benchmark::State& state) {
+  if (!find_driver(Search::load)) {
+    state.SkipWithError("no stand-in driver was found beside the benchmark");
+    return;
+  }
+  const auto kernel = static_cast<CUfunction>(const_cast<void*>(kKernel));
+  measure(state, [kernel](void** parameters) {
+    return ::cuLaunchKernel(kernel, 1024, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr);
+  });
+}
+// The same call without us: what of the time above is the stand-in's own.
+void launch_of_the_stand_in_alone(benchmark::State& state) {
+  if (!find_driver(Search::load)) {
+    state.SkipWithError("no stand-in driver was found beside the benchmark");
+    return;
+  }
+  const auto real = real_function<HookId::cuLaunchKernel>();
+  const auto kernel = static_cast<CUfunction>(const_cast<void*>(kKernel));
+  measure(state, [real, kernel](void** parameters) {
+    return real(kernel, 1024, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr);
+  });
+}
+BENCHMARK(launch_through_the_exported_symbol)->ArgName("pointers")->Arg(10)->Arg(60)->Iterations(200'000);
+BENCHMARK(launch_of_the_stand_in_alone)->ArgName("pointers")->Arg(10)->Iterations(200'000);
 BENCHMARK(launch_path_of_60_words)->ArgName("pointers")->Arg(4)->Arg(10)->Arg(30)->Arg(60)->Iterations(200'000);
 
 }  // namespace

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs every GPU topic, one after the other; a failing one does not stop the next. Exit code 0 only if all passed.
-# Usage: tests/gpu/run.sh [--build FOLDER] [--out FOLDER] [--mode MODE]
+# Usage: tests/gpu/run.sh [--build FOLDER] [--out FOLDER] [--mode MODE] [--only EXPRESSION]
 here=$(dirname "$0")
 failed=0
-for topic in kernels foundations; do
+for topic in kernels foundations modes; do
   echo "== $topic"
   "$here/$topic.sh" "$@" || failed=1
 done

@@ -1,0 +1,61 @@
+// What the parts of the probe share: each scenario prints one line a fact, the same whether or not anybody is
+// preloaded, so that a test compares whole outputs.
+#pragma once
+
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+#include "tools/simulated_device/inspection.hpp"
+
+namespace spillway::probe {
+
+inline constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+inline void say(const char* what, CUresult code) { std::printf("%s: %d\n", what, static_cast<int>(code)); }
+inline void say(const char* what, std::uint64_t number) {
+  std::printf("%s: %llu\n", what, static_cast<unsigned long long>(number));
+}
+
+// The driver's code, and how often the driver was called for it: by `symbol`, or by what may stand in its place.
+template <class Call>
+CUresult forwarded(const char* what, const char* symbol, Call call) {
+  const std::uint64_t before = spillway_simulated_calls(symbol);
+  const CUresult code = call();
+  std::printf("%s: %d, forwarded %llu\n", what, static_cast<int>(code),
+              static_cast<unsigned long long>(spillway_simulated_calls(symbol) - before));
+  return code;
+}
+
+struct Device {
+  CUcontext context = nullptr;
+  CUlibrary library = nullptr;
+  CUkernel add_one = nullptr;
+};
+// cuInit, a context, the tests' kernels.
+Device start();
+CUresult launch_add_one(const Device& device, CUdeviceptr data, std::size_t bytes, CUstream stream = nullptr);
+
+void null_outputs();
+void frees();
+void out_of_memory();
+void contexts();
+void launches();
+void capture();
+void mapped();
+void pools();
+void information();
+void attributes();
+void sharing();
+void hints();
+void forks();
+void forks_first();
+void ends(const char* way);
+void work(const char* rounds);
+
+}  // namespace spillway::probe

@@ -1,0 +1,241 @@
+// The shim as a guest: one awkward program after another, with and without us. What it prints (codes, how often the
+// driver was called, values) is the same; what differs is said here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/shim/end_to_end/simulated_run.hpp"
+
+namespace spillway::tests {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// In nobody's budget: the program's own context, and what the driver's block for small allocations is larger than they
+// are (2 MiB each here).
+constexpr std::uint64_t kUncounted = 4 * kMiB;
+
+SimulatedRun probe(const std::string& scenario, const std::string& mode = "", const std::string& budget = "24MiB") {
+  SimulatedRun run;
+  run.command = {GUEST_PROBE, scenario};
+  run.mode = mode;
+  run.budget = mode.empty() ? "" : budget;
+  run.memory = "64MiB";
+  run.environment["SPILLWAY_SIMULATED_KERNELS"] = TEST_TWINS;
+  return run;
+}
+
+// Without the lines that tell figures of policy's.
+std::string facts(const SimulatedResult& result) {
+  std::istringstream lines(result.process.out);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("figure")) kept += line + "\n";
+  }
+  return kept;
+}
+
+int times(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+void expect_good_guest(const SimulatedResult& result, std::uint64_t budget) {
+  EXPECT_EQ(result.process.exit_code, 0) << result;
+  EXPECT_EQ(result.count("driver_evictions"), 0U) << result;
+  EXPECT_EQ(result.leaks(), 0U) << result.report.dump(1);
+  EXPECT_LE(result.resident_peak(), budget + kUncounted) << result;
+}
+
+// Scenario and mode.
+class AsBare : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(AsBare, SameFactsAndNothingLeft) {
+  const auto [scenario, mode] = GetParam();
+  const SimulatedResult bare = run_simulated(probe(scenario));
+  const SimulatedResult with = run_simulated(probe(scenario, mode));
+  ASSERT_THAT(bare.process.out, HasSubstr("\nend\n")) << bare;
+  EXPECT_EQ(facts(with), facts(bare)) << with.process.err;
+  EXPECT_EQ(with.process.exit_code, 0) << with;
+  EXPECT_EQ(with.leaks(), bare.leaks()) << with.report.dump(1);
+  EXPECT_EQ(with.count("driver_evictions"), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Manners, AsBare,
+                         testing::Combine(testing::Values("null_outputs", "frees", "contexts", "launches", "capture",
+                                                          "attributes", "hints", "information"),
+                                          testing::Values("demand", "arrival", "adaptive", "off")),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
+                         });
+
+class EachMode : public testing::TestWithParam<const char*> {
+ protected:
+  const std::string mode_ = GetParam();
+};
+
+TEST_P(EachMode, OutOfMemoryIsPlainEarlyAndOver) {
+  SimulatedRun run = probe("out_of_memory", mode_);
+  run.environment["SPILLWAY_HOST_BUDGET"] = "40MiB";
+  const SimulatedResult result = run_simulated(run);
+  expect_good_guest(result, 24 * kMiB);
+  EXPECT_EQ(facts(result),
+            "refused: 2\nheld some: 1\nno lingering error: 0\nlaunch: 0\nfree one: 0\nsmaller retry: 0\nend\n")
+      << result;
+  EXPECT_THAT(result.process.err, HasSubstr("out of memory"));
+  EXPECT_THAT(result.process.err, HasSubstr("host budget (memory.host_budget)"));
+  // 40 MiB on the host and 24 on the device hold no more than seven of these.
+  EXPECT_LE(result.count("allocations"), 10U) << result.report.dump(1);
+}
+
+TEST_P(EachMode, TotalsAreExactAfterContextsEnded) {
+  SimulatedRun run = probe("contexts", mode_);
+  run.traced = true;
+  const SimulatedResult result = run_simulated(run);
+  std::uint64_t before = 0;
+  std::uint64_t after = 1;
+  ASSERT_EQ(std::sscanf(result.line("figure: ").c_str(), "free before %lu, free after %lu", &before, &after), 2)
+      << result;
+  EXPECT_EQ(before, after) << result;
+  const auto stats = result.stats();
+  ASSERT_TRUE(stats.is_object()) << result;
+  EXPECT_EQ(stats["devices"][0]["plain"], 0) << stats.dump(1);
+  EXPECT_EQ(stats["devices"][0]["managed"], 0) << stats.dump(1);
+}
+
+TEST_P(EachMode, EveryFormOfLaunchIsCounted) {
+  SimulatedRun run = probe("launches", mode_);
+  run.traced = true;
+  const auto stats = run_simulated(run).stats();
+  ASSERT_TRUE(stats.is_object());
+  // Plain, extended, cooperative, packed, per thread; three launches of the graph; what was captured or refused is
+  // none.
+  EXPECT_EQ(stats["launches"], 8) << stats.dump(1);
+  EXPECT_EQ(stats["graph_launches"], 3) << stats.dump(1);
+  EXPECT_EQ(stats["dropped_events"], 0);
+}
+
+TEST_P(EachMode, MapStyleMemoryEndsAtTheBudget) {
+  const SimulatedResult result = run_simulated(probe("mapped", mode_));
+  expect_good_guest(result, 24 * kMiB);
+  EXPECT_EQ(result.line("refused: "), "2");
+  EXPECT_EQ(result.line("still mapped, so still counted: "), "2");
+  EXPECT_EQ(result.line("one came back: "), "0") << result;
+  EXPECT_EQ(result.line("not two: "), "2");
+  EXPECT_THAT(result.process.err, HasSubstr("device budget (memory.device_budget)"));
+}
+
+TEST_P(EachMode, PoolMemoryEndsAtTheBudget) {
+  const SimulatedResult result = run_simulated(probe("pools", mode_));
+  expect_good_guest(result, 24 * kMiB);
+  EXPECT_EQ(result.line("refused: "), "2");
+  EXPECT_EQ(result.line("again: "), "0");
+  EXPECT_THAT(result.process.err, HasSubstr("device budget (memory.device_budget)"));
+}
+
+TEST_P(EachMode, FreeAndTotalAreVirtualOrRealAsSaid) {
+  SimulatedRun run = probe("information", mode_);
+  run.environment["SPILLWAY_HOST_BUDGET"] = "40MiB";
+  const SimulatedResult as_virtual = run_simulated(run);
+  EXPECT_EQ(as_virtual.line("wrong figures: "), "0") << as_virtual;
+  std::uint64_t free = 0;
+  std::uint64_t total = 0;
+  ASSERT_EQ(std::sscanf(as_virtual.line("figure first: ").c_str(), "%lu of %lu", &free, &total), 2) << as_virtual;
+  EXPECT_EQ(total, 64 * kMiB) << "24 MiB of device and 40 MiB of host";
+  run.environment["SPILLWAY_REPORT"] = "real";
+  const SimulatedResult as_real = run_simulated(run);
+  EXPECT_EQ(as_real.line("wrong figures: "), "0") << as_real;
+  ASSERT_EQ(std::sscanf(as_real.line("figure first: ").c_str(), "%lu of %lu", &free, &total), 2) << as_real;
+  EXPECT_EQ(total, 24 * kMiB);
+  EXPECT_EQ(as_real.line("figure first: "), as_real.line("figure after all: "));
+  EXPECT_THAT(as_real.process.err, HasSubstr("the program sees real memory"));
+}
+
+TEST_P(EachMode, WithoutManagedMemorySpillingIsOffAndSaidOnce) {
+  for (const char* scenario : {"frees", "launches", "attributes", "sharing"}) {
+    SimulatedRun bare = probe(scenario);
+    SimulatedRun run = probe(scenario, mode_);
+    for (SimulatedRun* each : {&bare, &run}) each->environment["SPILLWAY_SIMULATED_NO_MANAGED"] = "1";
+    const SimulatedResult with = run_simulated(run);
+    EXPECT_EQ(facts(with), facts(run_simulated(bare))) << with;
+    EXPECT_EQ(times(with.process.err, "spilling is off"), 1) << with;
+    EXPECT_EQ(with.calls("cuMemPrefetchAsync_v2"), 0U);
+  }
+}
+
+TEST_P(EachMode, SpilledMemoryCannotBeExportedAndTheLineSaysWhatToDo) {
+  const SimulatedResult result = run_simulated(probe("sharing", mode_));
+  EXPECT_NE(result.line("export: "), "0") << result;
+  EXPECT_EQ(times(result.process.err, "cannot be shared"), 1) << result;
+  EXPECT_THAT(result.process.err, HasSubstr("memory.backing"));
+  SimulatedRun plain = probe("sharing", mode_);
+  plain.environment["SPILLWAY_BACKING"] = "device";
+  EXPECT_EQ(run_simulated(plain).line("export: "), "0");
+}
+
+TEST_P(EachMode, ARuleOfThePolicyFileKeepsMemoryPlain) {
+  const Scratch folder;
+  const std::string policy = (folder.path() / "policy.toml").string();
+  std::ofstream(policy) << "[[rule]]\nname = \"shared\"\nmatch = { size = \"8MiB..\" }\nbacking = \"device\"\n";
+  SimulatedRun run = probe("sharing", mode_);
+  run.environment["SPILLWAY_POLICY"] = policy;
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.line("export: "), "0") << result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Manners, EachMode, testing::Values("demand", "arrival", "adaptive"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Both examples in every mode at three budgets: the driver never evicts, by its own count no more is resident than
+// allowed, and every bit is as without us.
+struct Example {
+  std::vector<std::string> command;
+  const char* result;
+};
+
+class Invariants : public testing::TestWithParam<std::tuple<std::size_t, std::string>> {
+ protected:
+  static std::vector<Example> examples() {
+    return {
+        {{TRAIN_ADAM, "--layers", "2", "--width", "1024", "--batch", "2", "--steps", "3", "--verify", "0"},
+         "state check-sum"},
+        {{DECODE_KV, "--requests", "12", "--resident", "4", "--context", "256", "--steps", "3"}, "cache check-sum"}};
+  }
+};
+
+TEST_P(Invariants, BudgetIsKeptAndResultsAreBitIdentical) {
+  const Example example = examples()[std::get<0>(GetParam())];
+  SimulatedRun run;
+  run.command = example.command;
+  const SimulatedResult bare = run_simulated(run);
+  ASSERT_EQ(bare.process.exit_code, 0) << bare;
+  ASSERT_NE(bare.line(example.result), "") << bare;
+  const std::uint64_t data = bare.resident_peak();
+  run.mode = std::get<1>(GetParam());
+  for (const std::uint64_t share : {25U, 50U, 80U}) {
+    const std::uint64_t budget = (data * share / 100 + kMiB - 1) / kMiB;
+    run.budget = std::to_string(budget) + "MiB";
+    const SimulatedResult result = run_simulated(run);
+    SCOPED_TRACE(testing::Message() << run << "\n" << result);
+    ASSERT_EQ(result.process.exit_code, 0);
+    EXPECT_EQ(result.line(example.result), bare.line(example.result));
+    EXPECT_EQ(result.count("driver_evictions"), 0U);
+    EXPECT_LE(result.resident_peak(), budget * kMiB + kUncounted);
+    EXPECT_EQ(result.leaks(), bare.leaks());
+    EXPECT_GT(result.calls("cuMemAllocManaged"), 0U) << "nothing spills: this test shows nothing";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, Invariants,
+                         testing::Combine(testing::Values(0U, 1U), testing::ValuesIn(all_modes())),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param) == 0 ? "train_" : "decode_") +
+                                  std::get<1>(test.param);
+                         });
+
+}  // namespace
+}  // namespace spillway::tests

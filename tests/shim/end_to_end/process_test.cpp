@@ -1,0 +1,127 @@
+// Forks, execs, ends and bad places for a trace: the program stays itself, and its trace is its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <set>
+#include <thread>
+
+#include "tests/shim/end_to_end/simulated_run.hpp"
+
+namespace spillway::tests {
+namespace {
+
+using ::testing::HasSubstr;
+
+SimulatedRun probe(const std::vector<std::string>& words, const std::string& mode) {
+  SimulatedRun run;
+  run.command = {GUEST_PROBE};
+  run.command.insert(run.command.end(), words.begin(), words.end());
+  run.mode = mode;
+  run.budget = mode.empty() ? "" : "24MiB";
+  run.memory = "64MiB";
+  run.traced = true;
+  run.environment["SPILLWAY_SIMULATED_KERNELS"] = TEST_TWINS;
+  return run;
+}
+
+int lines(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+class Process : public testing::TestWithParam<const char*> {
+ protected:
+  const std::string mode_ = GetParam();
+};
+
+TEST_P(Process, ForkAfterCudaWithThreadsRunning) {
+  const SimulatedResult bare = run_simulated(probe({"forks"}, ""));
+  const SimulatedResult with = run_simulated(probe({"forks"}, mode_));
+  EXPECT_EQ(with.process.out, bare.process.out) << with;
+  EXPECT_EQ(with.process.exit_code, 0) << with;
+  const auto stats = with.stats();
+  ASSERT_TRUE(stats.is_object()) << "one trace, the parent's: " << with;
+  EXPECT_EQ(stats["whole"], true) << stats.dump(1);
+  EXPECT_EQ(stats["end"], "exit");
+}
+
+TEST_P(Process, ForkBeforeCudaMakesTwoRunsWithATraceEach) {
+  const SimulatedResult bare = run_simulated(probe({"forks_first"}, ""));
+  const SimulatedResult with = run_simulated(probe({"forks_first"}, mode_));
+  EXPECT_EQ(with.process.out, bare.process.out) << with;
+  EXPECT_EQ(with.traces().size(), 2U) << with;
+}
+
+TEST_P(Process, HoweverItEndsAllButTheLastSecondIsInTheTrace) {
+  struct End {
+    const char* way;
+    int exit_code;
+    int signal;
+    bool whole;
+  };
+  for (const End& end :
+       {End{"return", 0, 0, true}, End{"exit", 6, 0, true}, End{"thread", 6, 0, true}, End{"_exit", 6, 0, false},
+        End{"abort", -1, SIGABRT, false}, End{"term", -1, SIGTERM, false}, End{"kill", -1, SIGKILL, false}}) {
+    SimulatedRun run = probe({"ends", end.way}, mode_);
+    const SimulatedResult result = run_simulated(run);
+    SCOPED_TRACE(testing::Message() << end.way << ": " << result);
+    // `timeout` stands between, and dies of the same signal.
+    EXPECT_EQ(result.process.exit_code, end.exit_code);
+    EXPECT_EQ(result.process.signal, end.signal);
+    EXPECT_EQ(result.line("sum "), "30");
+    const auto stats = result.stats();
+    ASSERT_TRUE(stats.is_object());
+    EXPECT_EQ(stats["whole"], end.whole) << stats.dump(1);
+    if (std::string(end.way) == "thread") {
+      EXPECT_GE(stats["launches"].get<int>(), 30);
+    } else {
+      EXPECT_EQ(stats["launches"], 30) << stats.dump(1);
+    }
+    EXPECT_EQ(stats["dropped_events"], 0);
+  }
+}
+
+TEST_P(Process, BadPlacesForATraceCostOneLineAndNothingElse) {
+  for (const char* place : {"/dev/full", "/nonexistent/folder/t.swt", "/proc/t.swt"}) {
+    SimulatedRun run = probe({"work", "5"}, mode_);
+    run.environment["SPILLWAY_TRACE_PATH"] = place;
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+    EXPECT_EQ(result.process.out, "sum 30\n");
+    EXPECT_EQ(lines(result.process.err, "tracing is off"), 1) << result;
+    EXPECT_THAT(result.process.err, HasSubstr(place));
+  }
+}
+
+TEST_P(Process, EightAtOnceWithOneNameGiveEightTraces) {
+  const Scratch folder;
+  std::vector<SimulatedResult> results(8);
+  std::vector<std::thread> threads;
+  for (SimulatedResult& result : results) {
+    threads.emplace_back([&] {
+      SimulatedRun run = probe({"work", "3"}, mode_);
+      run.environment["SPILLWAY_TRACE_PATH"] = (folder.path() / "same.swt").string();
+      result = run_simulated(run);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<int> processes;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    const auto stats = nlohmann::json::parse(
+        run_process({SPILLWAY_COMMAND, "stats", "--json", entry.path().string()}).out, nullptr, false);
+    ASSERT_TRUE(stats.is_object()) << entry.path();
+    EXPECT_EQ(stats["whole"], true) << entry.path();
+    EXPECT_EQ(stats["launches"], 18);
+    processes.insert(stats["pid"].get<int>());
+  }
+  EXPECT_EQ(processes.size(), 8U);
+  for (const SimulatedResult& result : results) EXPECT_EQ(result.process.out, "sum 18\n") << result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Manners, Process, testing::Values("demand", "adaptive"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace spillway::tests
