@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-SimulatedRun probe(const std::vector<std::string>& words, const std::string& mode) {
+SimulatedRun probe_process(const std::vector<std::string>& words, const std::string& mode) {
   SimulatedRun run;
   run.command = {GUEST_PROBE};
   run.command.insert(run.command.end(), words.begin(), words.end());
@@ -37,8 +37,8 @@ class Process : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(Process, ForkAfterCudaWithThreadsRunning) {
-  const SimulatedResult bare = run_simulated(probe({"forks"}, ""));
-  const SimulatedResult with = run_simulated(probe({"forks"}, mode_));
+  const SimulatedResult bare = run_simulated(probe_process({"forks"}, ""));
+  const SimulatedResult with = run_simulated(probe_process({"forks"}, mode_));
   EXPECT_EQ(with.process.out, bare.process.out) << with;
   EXPECT_EQ(with.process.exit_code, 0) << with;
   const auto stats = with.stats();
@@ -48,8 +48,8 @@ TEST_P(Process, ForkAfterCudaWithThreadsRunning) {
 }
 
 TEST_P(Process, ForkBeforeCudaMakesTwoRunsWithATraceEach) {
-  const SimulatedResult bare = run_simulated(probe({"forks_first"}, ""));
-  const SimulatedResult with = run_simulated(probe({"forks_first"}, mode_));
+  const SimulatedResult bare = run_simulated(probe_process({"forks_first"}, ""));
+  const SimulatedResult with = run_simulated(probe_process({"forks_first"}, mode_));
   EXPECT_EQ(with.process.out, bare.process.out) << with;
   EXPECT_EQ(with.traces().size(), 2U) << with;
 }
@@ -64,7 +64,7 @@ TEST_P(Process, HoweverItEndsAllButTheLastSecondIsInTheTrace) {
   for (const End& end :
        {End{"return", 0, 0, true}, End{"exit", 6, 0, true}, End{"thread", 6, 0, true}, End{"_exit", 6, 0, false},
         End{"abort", -1, SIGABRT, false}, End{"term", -1, SIGTERM, false}, End{"kill", -1, SIGKILL, false}}) {
-    SimulatedRun run = probe({"ends", end.way}, mode_);
+    SimulatedRun run = probe_process({"ends", end.way}, mode_);
     const SimulatedResult result = run_simulated(run);
     SCOPED_TRACE(testing::Message() << end.way << ": " << result);
     // `timeout` stands between, and dies of the same signal.
@@ -85,7 +85,7 @@ TEST_P(Process, HoweverItEndsAllButTheLastSecondIsInTheTrace) {
 
 TEST_P(Process, BadPlacesForATraceCostOneLineAndNothingElse) {
   for (const char* place : {"/dev/full", "/nonexistent/folder/t.swt", "/proc/t.swt"}) {
-    SimulatedRun run = probe({"work", "5"}, mode_);
+    SimulatedRun run = probe_process({"work", "5"}, mode_);
     run.environment["SPILLWAY_TRACE_PATH"] = place;
     const SimulatedResult result = run_simulated(run);
     EXPECT_EQ(result.process.exit_code, 0) << result;
@@ -101,7 +101,7 @@ TEST_P(Process, EightAtOnceWithOneNameGiveEightTraces) {
   std::vector<std::thread> threads;
   for (SimulatedResult& result : results) {
     threads.emplace_back([&] {
-      SimulatedRun run = probe({"work", "3"}, mode_);
+      SimulatedRun run = probe_process({"work", "3"}, mode_);
       run.environment["SPILLWAY_TRACE_PATH"] = (folder.path() / "same.swt").string();
       result = run_simulated(run);
     });
