@@ -184,7 +184,8 @@ void Engine::State::back_plain(const AllocationRequested& event, Allocation& all
   const Bytes plain = device.plain + device.plain_pending + event.bytes;
   // What is moving right now cannot be sent out, and what is promised a place is not there yet.
   const Bytes fixed = plain + residency.held_by_moves(event.device) + device.managed_pending;
-  if (fixed > ceiling) {
+  // Where nothing can spill, a budget would only take memory away: the program runs as without us.
+  if (device.can_spill && fixed > ceiling) {
     refuse(event, Reason::device_budget, fixed - ceiling);
     return;
   }

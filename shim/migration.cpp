@@ -68,21 +68,17 @@ void Migration::prepare(policy::DeviceIndex device, std::chrono::milliseconds li
   if (lane != nullptr) changed_.wait_for(lock, limit, [&] { return lane->ready || stopping_; });
 }
 
-void Migration::enqueue(const Move& move) {
-  {
-    const std::unique_lock lock(mutex_);
-    const Direction direction = inward(move.to) ? Direction::inward : Direction::outward;
-    Lane* lane = stopping_ ? nullptr : lane_for(move.device, direction);
-    if (lane != nullptr) {
-      const auto later = std::find_if(lane->queue.begin(), lane->queue.end(),
-                                      [&](const Move& other) { return other.urgency < move.urgency; });
-      lane->queue.insert(later, move);
-      if (move.urgency == Urgency::blocking) ++blocking_open_;
-      lane->work.notify_one();
-      return;
-    }
-  }
-  reports_.finished(move, MoveOutcome::cancelled, {}, {});
+bool Migration::enqueue(const Move& move) {
+  const Direction direction = inward(move.to) ? Direction::inward : Direction::outward;
+  const std::unique_lock lock(mutex_);
+  Lane* lane = stopping_ ? nullptr : lane_for(move.device, direction);
+  if (lane == nullptr) return false;
+  const auto later = std::find_if(lane->queue.begin(), lane->queue.end(),
+                                  [&](const Move& other) { return other.urgency < move.urgency; });
+  lane->queue.insert(later, move);
+  if (move.urgency == Urgency::blocking) ++blocking_open_;
+  lane->work.notify_one();
+  return true;
 }
 
 bool Migration::cancel(policy::AllocationId allocation, std::chrono::milliseconds limit) {

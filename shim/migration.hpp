@@ -3,8 +3,8 @@
 //
 // A lane is a thread with a stream in our context; each device has one inward and one outward, made on first use. Moves
 // of a lane run in the order of their urgency, then of arrival. A failed move is reported, never retried: it was a
-// hint. Thread rules: every member may be called from any thread, with none of our locks held. `finished` is called on
-// a lane with no lock of ours held.
+// hint. Thread rules: every member may be called from any thread, with none of our locks held but where it says so.
+// `finished` is called on a lane with no lock of ours held.
 #pragma once
 
 #include <chrono>
@@ -54,7 +54,8 @@ class Migration {
   // Makes this device's context now, rather than when it is needed first: its memory is counted before the budget is
   // filled. Waits for it, at most `limit`.
   void prepare(policy::DeviceIndex device, std::chrono::milliseconds limit);
-  void enqueue(const Move& move);
+  // False if nobody can carry it out; then nothing is reported. May be called with the session's lock held.
+  [[nodiscard]] bool enqueue(const Move& move);
   // Takes back what is queued for this allocation (reported as cancelled) and waits, at most `limit`, for what is in
   // flight: the driver must not be told to move memory that is being freed. False if the limit passed.
   bool cancel(policy::AllocationId allocation, std::chrono::milliseconds limit);

@@ -66,7 +66,8 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
     real.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 4096);
   }
   const std::size_t after = free_memory(real);
-  took_ = policy::Bytes(before > after ? before - after : 0);
+  // Without both figures nothing is known: a guess could take the whole budget.
+  took_ = policy::Bytes(after != 0 && before > after ? before - after : 0);
   CUcontext popped = nullptr;
   real.cuCtxPopCurrent_v2(&popped);  // making it had put it on this thread's stack
   return {};

@@ -50,12 +50,7 @@ Session::Session(RunSettings run, std::uint32_t device_count)
       engine_(settings_, std::move(run.rules)),
       migration_({
           [this](const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, Nanoseconds took) {
-            Work work;
-            {
-              const std::unique_lock lock(mutex_);
-              decide(policy::MoveFinished{move.decision, outcome, result, took}, work);
-            }
-            carry_out(work);
+            move_ended(move.decision, outcome, result, took);
             if (outcome == policy::MoveOutcome::failed) {
               SPILLWAY_LOG(warning, "the driver refused to move {} ({}); the program goes on without it",
                            policy::format_bytes(move.bytes), error_name(result));
@@ -150,14 +145,33 @@ void Session::carry_out(const Work& work) {
       });
       if (!result.ok()) SPILLWAY_LOG(warning, "the driver refused an advice ({})", error_name(result));
     } else if (const auto* move = std::get_if<policy::MoveRange>(&decision.body)) {
-      migration_.enqueue({decision.id, move->allocation, target->device, target->address + move->offset, move->bytes,
-                          move->to, move->urgency});
+      if (!queue(decision.id, *move, *target)) move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {});
     } else if (const auto* cancel = std::get_if<policy::CancelMoves>(&decision.body)) {
       if (!migration_.cancel(cancel->allocation, kWaitForFree)) {
         SPILLWAY_LOG(warning, "memory is being freed while the driver still moves it; going on");
       }
     }
   }
+}
+
+bool Session::queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target) {
+  // Freed since it was decided? Then `cancel` has been by, and nothing may be queued behind its back: what is checked
+  // and queued under the lock is seen by it.
+  const std::unique_lock lock(mutex_);
+  const Registered* now = registry_.find(move.allocation);
+  if (now == nullptr || now->freeing) return false;
+  return migration_.enqueue(
+      {decision, move.allocation, target.device, target.address + move.offset, move.bytes, move.to, move.urgency});
+}
+
+void Session::move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
+                         Nanoseconds took) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    decide(policy::MoveFinished{decision, outcome, result, took}, work);
+  }
+  carry_out(work);
 }
 
 bool Session::wait_for_room(const Work& work) {

@@ -2,7 +2,8 @@
 // decides.
 //
 // Made by the first successful cuInit, never destroyed (threads of the program may still be calling at exit). One lock
-// orders events; no driver call, no file and no wait happens under it. Every member is safe from any thread.
+// orders events; no driver call, no file and no wait happens under it. Migration's lock is taken inside it, never
+// around. Every member is safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -126,6 +127,10 @@ class Session final : public LaunchObserver, public GraphObserver {
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
   void prepare_to_spill(const AllocationRequest& request);
   void carry_out(const Work& work);
+  // False if the memory is gone, or going, since the move was decided.
+  bool queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
+  void move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
+                  policy::Nanoseconds took);
   bool wait_for_room(const Work& work);
   void run_policy_thread();
   void finish(const char* reason);

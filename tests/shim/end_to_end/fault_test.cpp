@@ -26,8 +26,8 @@ const std::vector<Program>& programs() {
        "14MiB",
        "state check-sum"},
       {"decode",
-       {DECODE_KV, "--requests", "12", "--resident", "4", "--context", "64", "--steps", "3"},
-       "6MiB",
+       {DECODE_KV, "--requests", "12", "--resident", "4", "--context", "128", "--steps", "3"},
+       "8MiB",
        "cache check-sum"}};
   return all;
 }
@@ -58,6 +58,7 @@ class Faults : public testing::TestWithParam<std::tuple<std::size_t, const char*
     ASSERT_FALSE(result.hung());
     ASSERT_EQ(result.process.signal, 0);
     ASSERT_TRUE(result.process.exit_code == 0 || result.process.exit_code == 1);
+    if (symbol == "cuInit" && result.process.exit_code == 1) return;  // no device, no report
     ASSERT_TRUE(result.report.is_object());
     EXPECT_EQ(result.count("driver_evictions"), 0U);
     const bool a_free_failed = symbol.find("Free") != std::string::npos;

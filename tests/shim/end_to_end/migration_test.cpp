@@ -1,10 +1,6 @@
 // The migration lanes against the simulated driver: a call that does not come back, moves that fail, taken back, left.
-#ifndef __CUDA_API_VERSION_INTERNAL
-#define __CUDA_API_VERSION_INTERNAL
-#endif
 #include "shim/migration.hpp"
 
-#include <cuda.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,6 +8,7 @@
 #include <vector>
 
 #include "policy/units.hpp"
+#include "shim/cuda_driver.hpp"
 
 namespace spillway::shim {
 namespace {
@@ -66,13 +63,13 @@ class MigrationTest : public testing::Test {
 TEST_F(MigrationTest, ACallThatBlocksStallsNobodyElseAndIsReportedOnce) {
   start("cuMemPrefetchAsync_v2:1:delay=1500ms");
   Migration migration(reports(), 50ms);
-  migration.enqueue(move(1, 0, Placement::device, Urgency::background));
+  ASSERT_TRUE(migration.enqueue(move(1, 0, Placement::device, Urgency::background)));
   // Until the report the call is in flight: it took the first prefetch, the one that blocks.
   wait_for([&] {
     migration.look_for_stuck_calls();
     return stuck_ == 1;
   });
-  migration.enqueue(move(2, 1, Placement::host, Urgency::blocking));
+  ASSERT_TRUE(migration.enqueue(move(2, 1, Placement::host, Urgency::blocking)));
   EXPECT_TRUE(migration.wait_for_blocking(1000ms)) << "the other direction waited";
   ASSERT_EQ(finished().size(), 1U);
   EXPECT_EQ(finished()[0].first, 2U);
@@ -87,7 +84,7 @@ TEST_F(MigrationTest, ACallThatBlocksStallsNobodyElseAndIsReportedOnce) {
 TEST_F(MigrationTest, StopLeavesACallThatDoesNotComeBack) {
   start("cuMemPrefetchAsync_v2:1:delay=1500ms");
   auto* migration = new Migration(reports(), 20ms);
-  migration->enqueue(move(1, 0, Placement::device, Urgency::background));
+  ASSERT_TRUE(migration->enqueue(move(1, 0, Placement::device, Urgency::background)));
   wait_for([&] {
     migration->look_for_stuck_calls();
     return stuck_ == 1;
@@ -100,9 +97,9 @@ TEST_F(MigrationTest, StopLeavesACallThatDoesNotComeBack) {
 TEST_F(MigrationTest, FailedMovesAreReportedAndQueuedOnesTakenBack) {
   start("cuMemPrefetchAsync_v2:1:delay=300ms,cuMemPrefetchAsync_v2:2:999");
   Migration migration(reports(), 10s);
-  migration.enqueue(move(1, 0, Placement::device, Urgency::background));
-  migration.enqueue(move(2, 0, Placement::device, Urgency::background));
-  migration.enqueue(move(3, 1, Placement::device, Urgency::background));
+  ASSERT_TRUE(migration.enqueue(move(1, 0, Placement::device, Urgency::background)));
+  ASSERT_TRUE(migration.enqueue(move(2, 0, Placement::device, Urgency::background)));
+  ASSERT_TRUE(migration.enqueue(move(3, 1, Placement::device, Urgency::background)));
   EXPECT_TRUE(migration.cancel({2}, 1000ms));
   wait_for([&] { return finished().size() == 3; });
   EXPECT_EQ(finished()[0], (std::pair<std::uint64_t, MoveOutcome>{3, MoveOutcome::cancelled}));

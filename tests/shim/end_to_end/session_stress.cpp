@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::uint64_t kBudget = 24 * kMiB;
-constexpr std::uint64_t kProgramContext = 2 * kMiB;  // of the simulated device; in nobody's budget
+// In nobody's budget: the program's own context and the block of its small allocations, 2 MiB each here.
+constexpr std::uint64_t kUncounted = 4 * kMiB;
 
 std::atomic<int> mistakes{0};
 
@@ -51,7 +52,7 @@ class Worker {
 
   void run(int rounds) {
     for (int round = 0; round < rounds; ++round) {
-      const unsigned dice = random_() % 10;
+      const auto dice = random_() % 10;
       if (buffers_.empty() || (dice < 3 && buffers_.size() < 4)) {
         allocate();
       } else if (dice < 4) {
@@ -73,7 +74,8 @@ class Worker {
 
   void allocate() {
     Buffer buffer;
-    buffer.bytes = (1 + random_() % 4) * kMiB + (random_() % 2) * 4096;
+    // Spilled ones, whole chunks and not, and small ones. Plain ones of more than 1 MiB take more than they ask for.
+    buffer.bytes = random_() % 4 == 0 ? kMiB / 4 : (2 + random_() % 3) * kMiB + (random_() % 2) * 4096;
     const CUresult code = cuMemAlloc_v2(&buffer.address, buffer.bytes);
     if (code == CUDA_ERROR_OUT_OF_MEMORY) return;  // plain memory of four threads may fill the budget
     check("allocate", code);
@@ -134,7 +136,7 @@ void check_figures() {
   if (figures.live_allocations != 0) wrong("allocations left", static_cast<long long>(figures.live_allocations), 0);
   if (figures.bad_frees != 0) wrong("bad frees", static_cast<long long>(figures.bad_frees), 0);
   if (figures.driver_evictions != 0) wrong("evictions", static_cast<long long>(figures.driver_evictions), 0);
-  if (figures.resident_peak_bytes > kBudget + kProgramContext) {
+  if (figures.resident_peak_bytes > kBudget + kUncounted) {
     wrong("resident peak above the budget", static_cast<long long>(figures.resident_peak_bytes), kBudget);
   }
   if (figures.migrated_out_bytes + figures.remote_bytes == 0) wrong("bytes spilled", 0, 1);
