@@ -87,6 +87,8 @@ policy::CallerId Session::caller_of(const Library& library, Work& work) {
 void Session::before_call(const RecordHeader& record) noexcept {
   // A call that goes into a graph uses nothing now.
   if ((record.flags & kCapturing) != 0) return;
+  // Told before the driver decides, a launch that it refuses for another reason than an empty grid counts all the same.
+  if (record.kind == RecordKind::launch && reinterpret_cast<const LaunchRecord&>(record).threads == 0) return;
   try {
     Work work;
     {
