@@ -114,7 +114,7 @@ std::uint32_t AddressTable::take_slot() {
     free_slot_ = slot(index).next_free;
     return index;
   }
-  const std::uint32_t block = next_slot_ / kSlotsPerBlock;
+  const std::size_t block = next_slot_ / kSlotsPerBlock;
   if (block >= kSlotBlocks) return 0;
   if (blocks_[block].load(std::memory_order_relaxed) == nullptr) {
     Slot* slots = map_zeroed<Slot>(kSlotsPerBlock);
