@@ -18,6 +18,8 @@ class LaunchObserver {
  public:
   // The record that will be published if the driver accepts the call; its time is not set yet.
   virtual void before_call(const RecordHeader& record) noexcept = 0;
+  // The driver has answered; once after each before_call, on the same thread.
+  virtual void after_call() noexcept = 0;
 
  protected:
   ~LaunchObserver() = default;

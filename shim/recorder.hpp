@@ -77,8 +77,10 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   if (record == nullptr) return forward();
   if (goes_into_capture(call.stream)) [[unlikely]]
     record->header.flags |= kCapturing;
-  if (LaunchObserver* observer = path.observer.load(std::memory_order_acquire)) observer->before_call(record->header);
+  LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
+  if (observer != nullptr) observer->before_call(record->header);
   const CUresult result = forward();
+  if (observer != nullptr) observer->after_call();
   if (result == CUDA_SUCCESS) {
     const NoHeapScope no_heap(thread);
     publish(ring, record->header);
@@ -97,8 +99,10 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   record.header.flags = goes_into_capture(stream) ? kCapturing : std::uint8_t{0};
   record.header.words = sizeof(Record) / 8;
   record.header.stream = stream_word(stream, per_thread);
-  if (LaunchObserver* observer = path.observer.load(std::memory_order_acquire)) observer->before_call(record.header);
+  LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
+  if (observer != nullptr) observer->before_call(record.header);
   const CUresult result = forward();
+  if (observer != nullptr) observer->after_call();
   if (result != CUDA_SUCCESS) return result;
   const NoHeapScope no_heap(this_thread);
   if (std::uint64_t* at = ring->reserve(sizeof(Record) / 8)) publish(ring, (new (at) Record(record))->header);

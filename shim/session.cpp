@@ -297,8 +297,12 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
       }
     }
   }
+  take_turn();
+  finish_launches(work);
   carry_out(work);
-  if (!answer.refused && !wait_for_room(work) && answer.backing == policy::Backing::device) {
+  const bool has_room = wait_for_room(work);
+  give_turn();
+  if (!answer.refused && !has_room && answer.backing == policy::Backing::device) {
     // Its room is not there, and going on would break the budget.
     settle(answer, request, {}, request.bytes, CUDA_ERROR_OUT_OF_MEMORY);
     answer.refused = true;

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -88,6 +89,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   void stream_going(CUstream stream);
 
   void before_call(const RecordHeader& record) noexcept override;
+  void after_call() noexcept override;
   void graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept override;
   void graph_going(CUgraphExec executable) noexcept override;
 
@@ -132,6 +134,12 @@ class Session final : public LaunchObserver, public GraphObserver {
   void move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
                   policy::Nanoseconds took);
   bool wait_for_room(const Work& work);
+  // In the modes that act before launches one thread at a time brings pages in and launches, or makes room: else what
+  // one has just brought in leaves for the other before its launch, which faults it in again behind the ledger's back.
+  void take_turn();
+  void give_turn();
+  // What leaves may be in use by launches in flight: waits for them. With the turn.
+  void finish_launches(const Work& work) const;
   void run_policy_thread();
   void finish(const char* reason);
 
@@ -140,6 +148,10 @@ class Session final : public LaunchObserver, public GraphObserver {
   const policy::Settings settings_;
   const std::int64_t started_;
   const bool acts_before_launches_;  // the modes in which pages come by faults
+  std::mutex turn_mutex_;
+  std::condition_variable turn_free_;
+  bool turn_taken_ = false;
+  bool turns_given_up_ = false;
 
   std::mutex mutex_;
   policy::Engine engine_;

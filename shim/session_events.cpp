@@ -3,11 +3,18 @@
 #include <utility>
 
 #include "shim/driver.hpp"
+#include "shim/log.hpp"
 #include "shim/session.hpp"
 
 namespace spillway::shim {
 
 using policy::Nanoseconds;
+
+namespace {
+
+constexpr std::chrono::seconds kWaitForTurn{2};
+
+}  // namespace
 
 void Session::drain(Work& work) {
   RingRegistry& rings = launch_path().rings;
@@ -90,22 +97,53 @@ void Session::before_call(const RecordHeader& record) noexcept {
   // Told before the driver decides, a launch that it refuses for another reason than an empty grid counts all the same.
   if (record.kind == RecordKind::launch && reinterpret_cast<const LaunchRecord&>(record).threads == 0) return;
   try {
+    take_turn();
     Work work;
     {
       const std::unique_lock lock(mutex_);
       drain(work);
       tell(record, since_start(now()), work);
     }
-    // What leaves may be in use by launches in flight: evicting it now would let them fault it back in behind the
-    // ledger's back. The baselines pay for that, as the driver's own eviction makes them pay.
-    // (Not while a capture is under way, which would not survive it.)
-    const bool captures = launch_path().captures.load(std::memory_order_relaxed) != 0;
-    if (work.blocking() && !captures) driver().cuCtxSynchronize();
+    finish_launches(work);
     carry_out(work);
     wait_for_room(work);
   } catch (...) {
     // Without memory for our own books the call goes on as it is.
   }
+}
+
+void Session::after_call() noexcept { give_turn(); }
+
+void Session::take_turn() {
+  if (!acts_before_launches_) return;
+  std::unique_lock lock(turn_mutex_);
+  if (turns_given_up_) return;
+  // A launch may wait in the driver for what another thread has yet to launch.
+  if (turn_free_.wait_for(lock, kWaitForTurn, [this] { return !turn_taken_; })) {
+    this_thread.has_turn = turn_taken_ = true;
+    return;
+  }
+  turns_given_up_ = true;
+  SPILLWAY_LOG(warning,
+               "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
+               "in at once may exceed the budget",
+               kWaitForTurn.count());
+}
+
+void Session::give_turn() {
+  if (!std::exchange(this_thread.has_turn, false)) return;
+  {
+    const std::unique_lock lock(turn_mutex_);
+    turn_taken_ = false;
+  }
+  turn_free_.notify_one();
+}
+
+void Session::finish_launches(const Work& work) const {
+  // The baselines pay for that, as the driver's own eviction makes them pay. Not while a capture is under way, which would
+  // not survive it.
+  const bool captures = launch_path().captures.load(std::memory_order_relaxed) != 0;
+  if (acts_before_launches_ && work.blocking() && !captures) driver().cuCtxSynchronize();
 }
 
 void Session::graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept {

@@ -13,6 +13,7 @@ struct ThreadState {
   EventRing* ring = nullptr;  // mapped on the thread's first launch
   bool ring_refused = false;  // no ring could be had: record nothing, do not try at each launch
   bool resolving = false;     // inside the search for libcuda
+  bool has_turn = false;      // Session::take_turn
 };
 
 // Global-dynamic on purpose: the initial-exec model would set STATIC_TLS, and a late dlopen of us could then fail.

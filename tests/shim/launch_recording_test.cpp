@@ -199,7 +199,9 @@ TEST_F(LaunchRecording, AnObserverActsBeforeTheDriver) {
       }
       if (record.kind == RecordKind::copy) copied = reinterpret_cast<const CopyRecord&>(record).bytes;
     }
+    void after_call() noexcept override { ++answered; }
     std::size_t seen = 0;
+    int answered = 0;
     std::uint64_t graph = 0;
     std::uint64_t copied = 0;
   } watcher;
@@ -210,6 +212,9 @@ TEST_F(LaunchRecording, AnObserverActsBeforeTheDriver) {
   EXPECT_EQ(watcher.graph, 0x78U);
   ::cuMemcpyDtoD_v2(kRecordedRange, kRecordedRange + 4096, 96);
   EXPECT_EQ(watcher.copied, 96U);
+  answer(CUDA_ERROR_INVALID_VALUE);
+  ::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
+  EXPECT_EQ(watcher.answered, 4) << "once a call, whatever the driver said";
 }
 
 TEST_F(LaunchRecording, AFullRingDropsAndCounts) {

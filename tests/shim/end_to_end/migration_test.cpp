@@ -83,7 +83,8 @@ TEST_F(MigrationTest, ACallThatBlocksStallsNobodyElseAndIsReportedOnce) {
 
 TEST_F(MigrationTest, StopLeavesACallThatDoesNotComeBack) {
   start("cuMemPrefetchAsync_v2:1:delay=1500ms");
-  auto* migration = new Migration(reports(), 20ms);
+  static Migration* migration = nullptr;  // never destroyed: a thread is left in it
+  migration = new Migration(reports(), 20ms);
   ASSERT_TRUE(migration->enqueue(move(1, 0, Placement::device, Urgency::background)));
   wait_for([&] {
     migration->look_for_stuck_calls();

@@ -126,9 +126,7 @@ class Worker {
   std::vector<Buffer> buffers_;
 };
 
-// In the modes in which pages come by faults, launches of other threads may fault pages back in while they leave, so
-// that several threads go over the budget: only the modes that own residency keep it here.
-void check_figures(bool owns_residency) {
+void check_figures() {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   const auto statistics =
       reinterpret_cast<decltype(&spillway_simulated_statistics)>(dlsym(driver, "spillway_simulated_statistics"));
@@ -138,7 +136,7 @@ void check_figures(bool owns_residency) {
   if (figures.live_allocations != 0) wrong("allocations left", static_cast<long long>(figures.live_allocations), 0);
   if (figures.bad_frees != 0) wrong("bad frees", static_cast<long long>(figures.bad_frees), 0);
   if (figures.driver_evictions != 0) wrong("evictions", static_cast<long long>(figures.driver_evictions), 0);
-  if (owns_residency && figures.resident_peak_bytes > kBudget + kUncounted) {
+  if (figures.resident_peak_bytes > kBudget + kUncounted) {
     wrong("resident peak above the budget", static_cast<long long>(figures.resident_peak_bytes), kBudget);
   }
   if (figures.migrated_out_bytes + figures.remote_bytes == 0) wrong("bytes spilled", 0, 1);
@@ -169,7 +167,7 @@ int main(int argc, char** argv) {
     threads.emplace_back([=] { Worker(context, kernel, seed).run(rounds); });
   }
   for (std::thread& thread : threads) thread.join();
-  check_figures(std::string(mode) == "arrival" || std::string(mode) == "adaptive");
+  check_figures();
   check("destroy context", cuCtxDestroy_v2(context));
   if (mistakes == 0) std::printf("all right\n");
   return mistakes == 0 ? 0 : 1;
