@@ -1,7 +1,6 @@
 #include "shim/launch_path.hpp"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "shim/thread_ring.hpp"
 #include "shim/thread_state.hpp"
@@ -45,12 +44,6 @@ bool key_ready() {
 }  // namespace
 
 LaunchPath& launch_path() { return path.value; }
-
-std::int64_t now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
 
 EventRing* make_thread_ring(ThreadState& thread) {
   if (thread.ring_refused || !key_ready()) return nullptr;

@@ -8,6 +8,7 @@
 #include "shim/address_table.hpp"
 #include "shim/function_table.hpp"
 #include "shim/ring_registry.hpp"
+#include "shim/ticks.hpp"
 
 namespace spillway::shim {
 
@@ -50,6 +51,7 @@ struct LaunchPath {
   FunctionTable functions;
   RingRegistry rings;
   std::atomic<bool> recording{false};  // the session turns it on; off: launches are forwarded and nothing is read
+  bool use_counter = false;            // of ticks(): set before `recording`, then left alone
   std::atomic<int> captures{0};        // streams being captured now; above 0 launches ask whether theirs is
   std::atomic<LaunchObserver*> observer{nullptr};
   std::atomic<GraphObserver*> graphs{nullptr};
@@ -57,9 +59,6 @@ struct LaunchPath {
 
 // Constant-initialised and never destroyed: launches may come before main and after exit.
 LaunchPath& launch_path();
-
-// CLOCK_MONOTONIC in nanoseconds: the time base of every record.
-std::int64_t now();
 
 // The stream of a call as the rings name it (launch_record.hpp). May map the thread's ring.
 std::uint64_t stream_word(CUstream stream, bool per_thread);

@@ -34,7 +34,7 @@ struct RecordHeader {
   std::uint8_t flags = 0;
   std::uint16_t words = 0;   // of the whole record, header included
   std::uint32_t detail = 0;  // launch: FunctionId; copy: policy::CopyKind
-  std::int64_t time = 0;     // CLOCK_MONOTONIC ns, just after the driver accepted the call
+  std::int64_t time = 0;     // ticks(), just after the driver accepted the call
   std::uint64_t stream = 0;
 };
 static_assert(sizeof(RecordHeader) == 24);

@@ -56,7 +56,7 @@ inline LaunchRecord* begin_launch(EventRing* ring, const FunctionRecord& functio
 }
 
 inline void publish(EventRing* ring, RecordHeader& header) {
-  header.time = now();
+  header.time = ticks(launch_path().use_counter);
   ring->commit(header.words);
 }
 

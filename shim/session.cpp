@@ -47,6 +47,7 @@ Session::Session(RunSettings run, std::uint32_t device_count)
       started_(now()),
       acts_before_launches_(settings_.mode == policy::ModeName::demand ||
                             settings_.mode == policy::ModeName::alloc_prefetch),
+      ticks_(launch_path().use_counter),
       engine_(settings_, std::move(run.rules)),
       migration_({
           [this](const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, Nanoseconds took) {

@@ -154,6 +154,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   bool turns_given_up_ = false;
 
   std::mutex mutex_;
+  TickClock ticks_;
   policy::Engine engine_;
   policy::LaunchShapes shapes_;
   Registry registry_;

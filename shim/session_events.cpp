@@ -18,6 +18,7 @@ constexpr std::chrono::seconds kWaitForTurn{2};
 
 void Session::drain(Work& work) {
   RingRegistry& rings = launch_path().rings;
+  ticks_.synchronize();
   rings.drain([&](const RecordHeader& record) { take(record, work); });
   if (const std::uint64_t dropped = rings.take_dropped(); dropped > 0) {
     dropped_ += dropped;
@@ -28,7 +29,7 @@ void Session::drain(Work& work) {
 void Session::take(const RecordHeader& record, Work& work) {
   // In the modes that act before a call, policy was told before it was made; and what was captured did not run.
   if (acts_before_launches_ || (record.flags & kCapturing) != 0) return;
-  tell(record, since_start(record.time), work);
+  tell(record, since_start(ticks_.monotonic(record.time)), work);
 }
 
 void Session::tell(const RecordHeader& record, Nanoseconds time, Work& work) {
@@ -124,10 +125,11 @@ void Session::take_turn() {
     return;
   }
   turns_given_up_ = true;
-  SPILLWAY_LOG(warning,
-               "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
-               "in at once may exceed the budget",
-               kWaitForTurn.count());
+  SPILLWAY_LOG(
+      warning,
+      "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
+      "in at once may exceed the budget",
+      kWaitForTurn.count());
 }
 
 void Session::give_turn() {
@@ -140,8 +142,8 @@ void Session::give_turn() {
 }
 
 void Session::finish_launches(const Work& work) const {
-  // The baselines pay for that, as the driver's own eviction makes them pay. Not while a capture is under way, which would
-  // not survive it.
+  // The baselines pay for that, as the driver's own eviction makes them pay. Not while a capture is under way, which
+  // would not survive it.
   const bool captures = launch_path().captures.load(std::memory_order_relaxed) != 0;
   if (acts_before_launches_ && work.blocking() && !captures) driver().cuCtxSynchronize();
 }

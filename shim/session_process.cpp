@@ -30,6 +30,7 @@ struct SessionProcess {
     if (run.settings.mode == policy::ModeName::off && run.settings.trace_path.empty()) return;
     int count = 0;
     if (driver().cuDeviceGetCount == nullptr || driver().cuDeviceGetCount(&count) != CUDA_SUCCESS || count <= 0) return;
+    launch_path().use_counter = counter_is_even();
     auto* made = new Session(std::move(run), static_cast<std::uint32_t>(count));
     LaunchPath& path = launch_path();
     if (made->acts_before_launches_) path.observer.store(made, std::memory_order_release);

@@ -53,6 +53,7 @@ std::vector<std::uint64_t> prepare() {
   driver.cuKernelGetName = kernel_name;
   driver.cuKernelGetParamInfo = kernel_parameter;
   path.functions.learn(kKernel, driver);
+  path.use_counter = counter_is_even();
   path.recording = true;
   return begins;
 }
