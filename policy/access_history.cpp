@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace spillway::policy {
 namespace {
@@ -19,6 +20,14 @@ std::string lower(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return out;
+}
+
+// One of many tensors that the launch is given through one argument (a fused or foreach optimizer).
+bool list_use(const LaunchSite& site, std::uint16_t argument) {
+  if (site.pointers.size() < kListUse) return false;
+  const auto same = std::count_if(site.pointers.begin(), site.pointers.end(),
+                                  [argument](const NamedPointer& pointer) { return pointer.argument == argument; });
+  return static_cast<std::size_t>(same) >= kListUse;
 }
 
 // The longest identifier in a mangled name is nearly always the telling one.
@@ -119,6 +128,7 @@ void AccessHistory::iteration(const IterationProfile& profile, const LaunchBook&
     known.argument_mask = 0;
     known.list_uses = known.attention_uses = known.sparse_uses = 0;
     known.crossings = known.most_crossings = 0;
+    const ProfiledUse* part = nullptr;  // the use before, if it was one of a list
     for (const ProfiledUse& use : uses) {
       const LaunchSite& site = book.site(use.shape);
       const FunctionKind kind = functions.kind(site.function);
@@ -128,13 +138,17 @@ void AccessHistory::iteration(const IterationProfile& profile, const LaunchBook&
         ++known.function_count;
       }
       known.argument_mask |= std::uint32_t{1} << std::min<unsigned>(use.argument, 31);
-      if (site.pointers.size() >= kListUse) {
-        std::size_t same = 0;
-        for (const NamedPointer& pointer : site.pointers) same += pointer.argument == use.argument ? 1 : 0;
-        if (same >= kListUse) ++known.list_uses;
+      const ProfiledUse* const before = std::exchange(part, nullptr);
+      if (list_use(site, use.argument)) {
+        ++known.list_uses;
+        part = &use;
       }
       if (kind == FunctionKind::attention) ++known.attention_uses;
       if (kind == FunctionKind::sparse) ++known.sparse_uses;
+      // What is too large for one launch over a list goes on in the next one: each does its part.
+      const bool goes_on = part != nullptr && before != nullptr && use.position == before->position + 1 &&
+                           book.site(before->shape).function == site.function;
+      if (goes_on) continue;
       const double crossings = default_crossings(kind, site.threads, known.span.bytes);
       known.crossings += crossings;
       known.most_crossings = std::max(known.most_crossings, crossings);

@@ -23,10 +23,10 @@ struct Allocation {
   Address address;
   Backing backing = Backing::device;
   AllocationLife life = AllocationLife::requested;
-  Bytes planned_on_device;  // leading bytes to populate in HBM once settled; held against the window until then
-  bool raw = false;         // pages come by faults (the baselines): no AccessedBy, no population
-  Cause cause;              // of its backing
-  RuleSet rules;            // of the policy file, which its size, order, caller and device allow
+  Bytes planned_on_device;     // leading bytes to populate in HBM once settled; held against the window until then
+  bool raw = false;            // pages come by faults (the baselines): no AccessedBy, no population
+  Cause cause;                 // of its backing
+  RuleSet rules;               // of the policy file, which its size, order, caller and device allow
   const Rule* rule = nullptr;  // the one that decided when it was asked for; none
   [[nodiscard]] bool managed() const { return backing == Backing::managed && kind != AllocationKind::program_managed; }
   [[nodiscard]] bool counted() const {

@@ -51,6 +51,7 @@ void LaunchBook::learn(LaunchShapeId shape, FunctionId function, std::uint64_t t
   known.pointers = std::move(pointers);
   scratch_.clear();
   for (const NamedPointer& pointer : known.pointers) {
+    if (!graph) reach_.seen(function, pointer.argument, threads, pointer.room);
     spans.touch(pointer.allocation, pointer.offset, {}, now, scratch_);
   }
 }
@@ -65,13 +66,17 @@ const LaunchSite& LaunchBook::site(LaunchShapeId shape) const {
 
 void LaunchBook::uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const {
   const std::size_t first = out.size();
-  for (const NamedPointer& pointer : site(shape).pointers) {
+  const LaunchSite& known = site(shape);
+  for (const NamedPointer& pointer : known.pointers) {
     scratch_.clear();
-    spans.touch(pointer.allocation, pointer.offset, {}, now, scratch_);
-    for (const SpanId span : scratch_) out.push_back({span, pointer.argument});
+    spans.touch(pointer.allocation, pointer.offset, reach_.of(known.function, pointer.argument, known.threads), now,
+                scratch_);
+    for (const SpanId span : scratch_) out.push_back({span, pointer.argument, span != scratch_.front()});
   }
   const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first);
-  std::stable_sort(begin, out.end(), [](const SpanUse& a, const SpanUse& b) { return a.span < b.span; });
+  std::stable_sort(begin, out.end(), [](const SpanUse& a, const SpanUse& b) {
+    return a.span != b.span ? a.span < b.span : a.reached < b.reached;
+  });
   out.erase(std::unique(begin, out.end(), [](const SpanUse& a, const SpanUse& b) { return a.span == b.span; }),
             out.end());
 }

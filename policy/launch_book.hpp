@@ -1,5 +1,6 @@
 // Every launch the program has shown, once per shape: what it names, and as which key the forecast knows it.
-// Spans are cut here: when a shape is seen for the first time, or again after an allocation came or went.
+// Spans are cut here, and how far a use reaches over later cuts is estimated (reach.hpp): when a shape is seen for the
+// first time, or again after an allocation came or went.
 //
 // Memory: the newest 2^17 shapes at most, each 64 bytes and 24 per pointer; an older one is forgotten when its slot is
 // needed. (The shim itself keeps fewer apart at a time, and gives a forgotten one a new id.)
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "policy/forecast.hpp"
+#include "policy/reach.hpp"
 #include "policy/span_map.hpp"
 #include "policy/units.hpp"
 
@@ -20,6 +22,7 @@ namespace spillway::policy {
 struct NamedPointer {
   AllocationId allocation;
   Bytes offset;
+  Bytes room;  // to the end of the allocation
   std::uint16_t argument = 0;
   friend bool operator==(const NamedPointer&, const NamedPointer&) = default;
 };
@@ -37,6 +40,7 @@ struct LaunchSite {
 struct SpanUse {
   SpanId span;
   std::uint16_t argument = 0;
+  bool reached = false;  // behind the pointer's own span: an estimate (reach.hpp)
 };
 
 class LaunchBook {
@@ -60,6 +64,7 @@ class LaunchBook {
   std::vector<LaunchSite> sites_;  // by the low bits of the shape
   std::vector<LaunchSite> graphs_{1};
   std::unordered_map<std::uint64_t, std::uint32_t> graph_by_hash_;
+  Reach reach_;
   mutable std::vector<SpanId> scratch_;
 };
 

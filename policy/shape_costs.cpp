@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/access_history.hpp"
+#include "policy/reach.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -26,14 +27,19 @@ class Extents {
       cuts_[fill->address.value] = true;
     }
   }
-  [[nodiscard]] Bytes of(Address address) const {
+  // To the end of its allocation; zero outside of all.
+  [[nodiscard]] Bytes room(Address address) const {
     auto block = ends_.upper_bound(address.value);
     if (block == ends_.begin()) return {};
     --block;
-    if (address.value >= block->second) return {};
+    return address.value >= block->second ? Bytes() : Bytes(block->second - address.value);
+  }
+  // To the next pointer, but `reach` at least, as far as there is room.
+  [[nodiscard]] Bytes of(Address address, Bytes reach) const {
+    const Bytes most = room(address);
     const auto cut = cuts_.upper_bound(address.value);
-    const std::uint64_t end = cut == cuts_.end() ? block->second : std::min(cut->first, block->second);
-    return Bytes(end - address.value);
+    const Bytes next = cut == cuts_.end() ? most : std::min(most, Bytes(cut->first - address.value));
+    return std::min(most, std::max(next, reach));
   }
 
  private:
@@ -69,6 +75,13 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     extents.take(event);
     if (const auto* seen = std::get_if<FunctionSeen>(&event.body)) functions.seen(seen->function, seen->name);
   }
+  Reach reach;
+  for (const Event& event : events) {
+    const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
+    if (shape == nullptr) continue;
+    for (const PointerArgument& argument : shape->arguments)
+      reach.seen(shape->function, argument.index, shape->threads, extents.room(argument.address));
+  }
   const auto times = kernel_times(events);
   ShapeCosts result;
   for (const Event& event : events) {
@@ -80,7 +93,7 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     for (const PointerArgument& argument : shape->arguments) {
       const bool known = std::any_of(cost.touches.begin(), cost.touches.end(),
                                      [&](const PricedTouch& touch) { return touch.address == argument.address; });
-      const Bytes extent = extents.of(argument.address);
+      const Bytes extent = extents.of(argument.address, reach.of(shape->function, argument.index, shape->threads));
       if (known || extent == Bytes()) continue;
       const double crossings = default_crossings(kind, shape->threads, extent);
       cost.touches.push_back({argument.address, extent, crossings, kind == FunctionKind::other ? 0.5 : 0});

@@ -20,8 +20,8 @@ class Watchdog {
  public:
   // Iterations are compared by the median of this many before and after.
   static constexpr std::size_t kSample = 3;
-  // Slower by more than this share is a bad change; less is what programs do by themselves. A wrong plan costs far more:
-  // what it sends away by mistake is re-read over a link that is a hundredth as fast as HBM.
+  // Slower by more than this share is a bad change; less is what programs do by themselves. A wrong plan costs far
+  // more: what it sends away by mistake is re-read over a link that is a hundredth as fast as HBM.
   static constexpr double kTolerance = 0.15;
 
   // Another iteration of the same kind took this long. `settled`: no move of the change is still open.
@@ -46,7 +46,7 @@ class Watchdog {
   std::array<Nanoseconds, kSample> recent_{};
   std::size_t count_ = 0;  // of recent_, since the last change or reset
   bool judging_ = false;
-  bool skip_ = false;  // the first iteration after the moves ended is still half old
+  bool skip_ = false;         // the first iteration after the moves ended is still half old
   std::int64_t elapsed_ = 0;  // iterations since the change
   double growth_ = 0;         // nanoseconds an iteration, before the change
   Nanoseconds before_;

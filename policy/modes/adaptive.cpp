@@ -122,7 +122,7 @@ void Adaptive::launched(const Use& use) {
   if (!shape || book_.stale(shape, epoch)) {
     pointers_.clear();
     for (const Touch& touch : use.touches) {
-      if (touch.managed) pointers_.push_back({touch.allocation, touch.offset, touch.argument});
+      if (touch.managed) pointers_.push_back({touch.allocation, touch.offset, touch.bytes, touch.argument});
     }
     if (!shape) shape = book_.graph_shape(pointers_);
     if (book_.stale(shape, epoch)) book_.learn(shape, use.function, use.threads, epoch, pointers_, spans_, epoch_);
