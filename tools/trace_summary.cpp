@@ -264,7 +264,7 @@ const char* name_of(Reason reason) {
 
 const char* name_of(AllocationKind kind) {
   static constexpr std::array kNames = {"linear",   "pitched",  "stream-ordered", "program's own managed",
-                                        "physical", "imported", "array"};
+                                        "physical", "imported", "array",          "unspillable"};
   return kNames[index_of(kind)];
 }
 
