@@ -57,6 +57,9 @@ struct FollowedAllocation {
   std::vector<std::uint64_t> cuts;    // offsets that were pointed to, sorted
 };
 
+// Of the allocation's bytes begin to end, those on the host.
+policy::Bytes bytes_on_host(const FollowedAllocation& allocation, std::uint64_t begin, std::uint64_t end);
+
 // A move that has ended, and what it changed. Bytes that were there already are in none of the figures.
 struct FinishedMove {
   policy::DecisionId decision;
@@ -120,6 +123,8 @@ class RunFollower {
       for (const Use& use : known->uses) visit(use.allocation, policy::Bytes(use.begin), policy::Bytes(use.end));
     }
   }
+  // The shape's pointers, sorted; empty if it is not known (any more).
+  [[nodiscard]] const std::vector<std::uint64_t>& pointers_of(policy::LaunchShapeId shape) const;
   [[nodiscard]] const std::vector<policy::LaunchShapeId>& shapes_of(policy::GraphId graph) const;
 
  private:
@@ -159,7 +164,6 @@ class RunFollower {
   void launch(Shape& shape);
   void touch(policy::AllocationId id, std::uint64_t begin, std::uint64_t end);
   void touch_address(policy::Address address, policy::Bytes bytes);
-  policy::Bytes on_host(const Use& use) const;
   void count_launch(policy::FunctionId function, policy::LaunchKey key, policy::LaunchShapeId shape);
 
   Follows what_;

@@ -24,6 +24,11 @@ FunctionId RunFollower::function_of(LaunchShapeId id) const {
   return slot < shapes_.size() && shapes_[slot].id == id ? shapes_[slot].function : FunctionId();
 }
 
+const std::vector<std::uint64_t>& RunFollower::pointers_of(LaunchShapeId id) const {
+  const std::size_t slot = id.value % kShapes;
+  return slot < shapes_.size() && shapes_[slot].id == id ? shapes_[slot].pointers : kNoPointers;
+}
+
 FunctionId RunFollower::function_at(LaunchNumber launch) const {
   if (!launch || launch.value > launches_ || launch.value + kLatest <= launches_) return {};
   return {latest_[launch.value % kLatest]};
@@ -88,16 +93,14 @@ void RunFollower::touch_address(Address address, Bytes bytes) {
   touch(allocation->id, offset.count(), end_of(offset, bytes));
 }
 
-Bytes RunFollower::on_host(const Use& use) const {
-  const auto found = live_.find(use.allocation);
-  if (found == live_.end() || found->second.on_host == Bytes()) return {};
-  const FollowedAllocation& allocation = found->second;
-  if (allocation.on_host == allocation.bytes) return Bytes(use.end - use.begin);
-  const ChunkSpan span(allocation, use.begin, use.end);
+Bytes bytes_on_host(const FollowedAllocation& allocation, std::uint64_t begin, std::uint64_t end) {
+  if (allocation.on_host == Bytes()) return {};
+  if (allocation.on_host == allocation.bytes) return Bytes(end - begin);
+  const ChunkSpan span(allocation, begin, end);
   std::uint64_t bytes = 0;
   for (std::uint64_t i = span.first; i < span.end; ++i) {
     if (allocation.chunks[i].at != Placement::host) continue;
-    bytes += std::min(use.end, (i + 1) * kChunk.count()) - std::max(use.begin, i * kChunk.count());
+    bytes += std::min(end, (i + 1) * kChunk.count()) - std::max(begin, i * kChunk.count());
   }
   return Bytes(bytes);
 }
@@ -109,7 +112,10 @@ void RunFollower::launch(Shape& shape) {
   }
   if (shape.priced != placements_) {
     shape.on_host = {};
-    for (const Use& use : shape.uses) shape.on_host += on_host(use);
+    for (const Use& use : shape.uses) {
+      const auto found = live_.find(use.allocation);
+      if (found != live_.end()) shape.on_host += bytes_on_host(found->second, use.begin, use.end);
+    }
     shape.priced = placements_;
   }
   host_bytes_ += shape.on_host;
@@ -121,10 +127,8 @@ void RunFollower::count_launch(FunctionId function, LaunchKey key, LaunchShapeId
   if (latest_.empty()) latest_.resize(kLatest);
   latest_[launches_ % kLatest] = function.value;
   if (what_ == Follows::memory) return;
-  iteration_ended_ = iterations_.launched(key, shape, [this](LaunchShapeId id) -> const std::vector<std::uint64_t>& {
-    const std::size_t slot = id.value % kShapes;
-    return slot < shapes_.size() && shapes_[slot].id == id ? shapes_[slot].pointers : kNoPointers;
-  });
+  iteration_ended_ = iterations_.launched(
+      key, shape, [this](LaunchShapeId id) -> const std::vector<std::uint64_t>& { return pointers_of(id); });
 }
 
 }  // namespace spillway::tools
