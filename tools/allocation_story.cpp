@@ -21,7 +21,7 @@ std::string hexadecimal(Address address) {
   return "0x" + std::string(text, end);
 }
 
-const char* outcome_name(MoveOutcome outcome) {
+const char* outcome_word(MoveOutcome outcome) {
   switch (outcome) {
     case MoveOutcome::done:
       return "done";
@@ -37,7 +37,7 @@ std::string outcome_text(const FinishedMove& move) {
   const double milliseconds = static_cast<double>(move.end.took.count()) / 1e6;
   char took[48];
   std::snprintf(took, sizeof took, "%.3f ms", milliseconds);
-  std::string text = outcome_name(move.end.outcome);
+  std::string text = outcome_word(move.end.outcome);
   if (move.end.outcome == MoveOutcome::failed) return text + " (code " + std::to_string(move.end.result.code) + ")";
   if (move.end.outcome != MoveOutcome::done) return text;
   text += std::string(" in ") + took;

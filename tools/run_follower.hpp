@@ -105,6 +105,8 @@ class RunFollower {
   [[nodiscard]] policy::Nanoseconds time() const { return time_; }
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
   [[nodiscard]] std::uint64_t iteration() const { return iterations_.iteration(); }  // 0 before the first
+  // Of the last record: the launch that ends an iteration is still part of it.
+  [[nodiscard]] std::uint64_t iteration_of_record() const { return iteration() - (iteration_ended_ ? 1U : 0U); }
   [[nodiscard]] const FollowedAllocation* find(policy::AllocationId id) const;
   [[nodiscard]] const std::unordered_map<policy::AllocationId, FollowedAllocation>& live() const { return live_; }
   [[nodiscard]] std::uint64_t open_moves() const { return open_.size(); }

@@ -58,9 +58,7 @@ void RunTableMaker::launched(const RunFollower& run) {
   ++row.launches;
   row.host_bytes += run.host_bytes();
   tables_.host_bytes += run.host_bytes();
-  // The launch that ends an iteration is its last.
-  const std::uint64_t number = run.iteration() - (run.iteration_ended() ? 1U : 0U);
-  if (IterationRow* now = iteration(number)) {
+  if (IterationRow* now = iteration(run.iteration_of_record())) {
     ++now->launches;
     now->host_bytes += run.host_bytes();
   }
