@@ -11,7 +11,19 @@ namespace {
 // Layers of a model look alike, but use other weights: two periods are iterations if most of their pointers agree.
 constexpr double kSamePointers = 0.6;
 
+// A few kernels that follow each other are a loop within an iteration; one graph may be a whole one.
+constexpr std::uint64_t kShortest = 8;
+
 }  // namespace
+
+bool IterationFinder::long_enough(LaunchCount period) const {
+  if (period.count() >= kShortest) return true;
+  const std::uint64_t last = forecast_->launches().value;
+  for (std::uint64_t launch = last - period.count() + 1; launch <= last; ++launch) {
+    if ((forecast_->shape_at({launch}).value & kGraphShape) != 0) return true;
+  }
+  return false;
+}
 
 bool IterationFinder::same_memory(LaunchCount period, const PointersOf& pointers) const {
   const std::uint64_t last = forecast_->launches().value;
@@ -32,7 +44,7 @@ bool IterationFinder::launched(LaunchKey key, LaunchShapeId shape, const Pointer
   const std::uint64_t locks = forecast_->locks();
   forecast_->launched(key, shape);
   if (const LaunchCount candidate = forecast_->candidate(); candidate != LaunchCount()) {
-    if (same_memory(candidate, pointers)) {
+    if (long_enough(candidate) && same_memory(candidate, pointers)) {
       forecast_->accept();
     } else {
       forecast_->reject();

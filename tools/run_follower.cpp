@@ -17,8 +17,6 @@ constexpr std::uint64_t kMostChunks = 1U << 22;
 constexpr std::uint32_t kMostDevices = 256;
 constexpr std::uint32_t kMostFunctions = 1U << 20;
 
-constexpr std::uint32_t kGraphBit = std::uint32_t{1} << 31U;
-
 const std::string kNothing;
 const std::vector<LaunchShapeId> kNoShapes;
 
@@ -227,7 +225,7 @@ struct RunFollower::Adder {
     for (const LaunchShapeId part : run.shapes_of(event.graph)) {
       if (Shape* const shape = run.resolved(part)) run.launch(*shape);
     }
-    const LaunchShapeId as_shape{event.graph.value | kGraphBit};
+    const LaunchShapeId as_shape{event.graph.value | kGraphShape};
     run.count_launch({}, launch_key({as_shape.value}, 0), as_shape);
   }
   void operator()(const MoveFinished& event) const { run.finish(event); }
