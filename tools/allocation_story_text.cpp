@@ -57,7 +57,11 @@ std::string lines_text(const AllocationStory& story, std::size_t most) {
 }
 
 std::string use_text(const AllocationStory& story, std::size_t most_kernels) {
-  std::string out = "Used by " + grouped(story.launches) + (story.launches == 1 ? " launch" : " launches");
+  // The recorder keeps pointers into allocations of a chunk and more only.
+  const bool recorded = story.allocation.bytes >= kChunk;
+  std::string out =
+      recorded ? "Used by " + grouped(story.launches) + (story.launches == 1 ? " launch" : " launches")
+               : std::string("Smaller than 2 MiB, so launches that use it are not recorded; used by none known");
   if (story.copies > 0) {
     out += " and " + grouped(story.copies) + " copies or fills of the program (" + format_bytes(story.copied) + ")";
   }

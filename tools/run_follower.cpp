@@ -15,7 +15,6 @@ namespace {
 // What is beyond is damage, not memory.
 constexpr std::uint64_t kMostChunks = 1U << 22;
 constexpr std::uint32_t kMostDevices = 256;
-constexpr std::uint32_t kMostFunctions = 1U << 20;
 
 const std::string kNothing;
 const std::vector<LaunchShapeId> kNoShapes;

@@ -41,7 +41,7 @@ void RunFollower::see_shape(const LaunchShapeSeen& seen) {
   pointers_ -= shape.pointers.size();
   shape = {};
   shape.id = seen.shape;
-  shape.function = seen.function;
+  if (seen.function.value < kMostFunctions) shape.function = seen.function;
   shape.key = launch_key(seen.function, seen.threads);
   if (pointers_ + seen.arguments.size() > kMostPointers) return;  // such launches touch nothing that we know of
   for (const PointerArgument& argument : seen.arguments) shape.pointers.push_back(argument.address.value);
