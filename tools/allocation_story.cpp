@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "tools/sane_time.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 #include "tools/trace_summary.hpp"
@@ -166,7 +167,7 @@ class Storyteller {
     story.out += move->out;
     story.populated += move->populated;
     story.refetched += move->refetched;
-    story.moving += move->end.took;
+    add_sane(story.moving, move->end.took);
     const auto line = line_of_.find(move->decision.value);
     if (line == line_of_.end()) return;
     story.lines[line->second].outcome = outcome_text(*move);

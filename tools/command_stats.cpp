@@ -28,6 +28,7 @@ class StatsCommand : public Command {
            "--by", by_,
            "Tables in place of the page, each trace by itself: one of: class, rule, kernel, iteration, allocation")
         ->delimiter(',')
+        ->allow_extra_args(false)  // what follows is a trace
         ->check(CLI::IsMember(section_names()));
     app.add_option("--explain", explain_,
                    "Tell the story of one allocation, named by its number or by an address in it (0x...)");

@@ -16,6 +16,7 @@
 #include "tools/names.hpp"
 #include "tools/output_file.hpp"
 #include "tools/proto_writer.hpp"
+#include "tools/sane_time.hpp"
 
 namespace spillway::tools {
 
@@ -224,7 +225,7 @@ class PerfettoExporter : public Exporter {
     });
     const bool goes_on = move.in != Bytes() && pending_.size() < kMostPending;
     of.fixed64(goes_on ? event::kFlow : event::kFlowEnd, flow);
-    slice(on, std::max(time - move.end.took, move.decided), time, of);
+    slice(on, std::max(sane(time) - move.end.took, move.decided), sane(time), of);
     if (goes_on) pending_.push_back({flow, move.range.allocation, move.range.offset, end});
   }
 
@@ -269,7 +270,7 @@ class PerfettoExporter : public Exporter {
     of.number(event::kType, event::kBegin).number(event::kTrack, on);
     of.number(event::kNameId, name_id(function_name(run.function_at(timed.launch), run)));
     of.message(event::kAnnotation, annotation("launch", timed.launch.value));
-    slice(on, timed.start, timed.start + timed.duration, of);
+    slice(on, sane(timed.start), sane(timed.start) + sane(timed.duration), of);
   }
 
   void end_iteration(const RunFollower& run, bool complete) {

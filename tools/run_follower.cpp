@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "tools/chunk_span.hpp"
+#include "tools/sane_time.hpp"
 
 namespace spillway::tools {
 
@@ -167,6 +168,7 @@ void RunFollower::finish(const MoveFinished& finished) {
   move_.cause = open.cause;
   move_.decided = open.decided;
   move_.end = finished;
+  move_.end.took = sane(finished.took);
   move_.origin = {open.cause.span_class, open.cause.rule, function_at(open.cause.launch).value,
                   static_cast<std::uint32_t>(iteration())};
   const auto allocation = live_.find(open.range.allocation);
@@ -253,7 +255,7 @@ void RunFollower::add(const trace::Record& record) {
   useless_.clear();
   launched_ = {};
   host_bytes_ = {};
-  time_ = std::max(time_, record.time);
+  time_ = std::max(time_, sane(record.time));
   if (record.kind == trace::RecordKind::event) {
     std::visit(Adder{*this}, record.event.body);
   } else if (record.kind == trace::RecordKind::decision) {

@@ -118,7 +118,7 @@ class RunFollower {
   [[nodiscard]] const std::string& name(policy::FunctionId function) const;   // mangled; empty if unknown
   [[nodiscard]] const std::string& library(policy::CallerId caller) const;    // empty if unknown
   [[nodiscard]] std::size_t function_bound() const { return names_.size(); }  // ids are below
-  static constexpr std::uint32_t kMostFunctions = 1U << 20;  // ids beyond are damage: no function
+  static constexpr std::uint32_t kMostFunctions = 1U << 20;                   // ids beyond are damage: no function
   // Whether the shape's pointers reach into the allocation. Calls `visit(allocation, begin, end)` for each use.
   template <class Visit>
   void each_use(policy::LaunchShapeId shape, const Visit& visit) {

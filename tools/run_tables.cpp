@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "policy/cost_table.hpp"
+#include "tools/sane_time.hpp"
 
 namespace spillway::tools {
 
@@ -25,7 +26,7 @@ void Traffic::add(const FinishedMove& move) {
   out += move.out;
   populated += move.populated;
   refetched += move.refetched;
-  took += move.end.took;
+  add_sane(took, move.end.took);
 }
 
 Nanoseconds RunTables::stall_estimate(Bytes bytes) const {
@@ -127,7 +128,7 @@ void RunTableMaker::add(const trace::Record& record, const RunFollower& run) {
     forget(*freed, run);
   } else if (const auto* timed = std::get_if<KernelTimed>(&body)) {
     KernelRow& row = kernel(run.function_at(timed->launch).value);
-    row.timed += timed->duration;
+    add_sane(row.timed, timed->duration);
     ++row.timed_launches;
   } else if (const auto* pages = std::get_if<PagesObserved>(&body)) {
     IterationRow* const row = iteration(run.iteration());

@@ -63,7 +63,11 @@ class Progress {
     const std::uint64_t percent = std::min<std::uint64_t>(100, bytes * 100 / size_);
     if (percent == percent_) return;
     percent_ = percent;
-    std::fprintf(stderr, "\rreading: %3llu%%", static_cast<unsigned long long>(percent));
+    constexpr std::uint64_t kMarks = 40;
+    const std::string full(percent * kMarks / 100, '#');
+    const std::string rest(kMarks - full.size(), '.');
+    std::fprintf(stderr, "\rreading [%s%s] %3llu%%", full.c_str(), rest.c_str(),
+                 static_cast<unsigned long long>(percent));
     std::fflush(stderr);
   }
 
