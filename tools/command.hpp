@@ -51,8 +51,10 @@ void print(const std::string& text);
 std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_check_command();
 std::unique_ptr<Command> make_stats_command();
+std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_replay_command();
 std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_top_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_completion_command();
 
