@@ -53,6 +53,7 @@ std::unique_ptr<Command> make_check_command();
 std::unique_ptr<Command> make_stats_command();
 std::unique_ptr<Command> make_replay_command();
 std::unique_ptr<Command> make_plan_command();
+std::unique_ptr<Command> make_view_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_completion_command();
 

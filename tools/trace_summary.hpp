@@ -83,6 +83,8 @@ struct TraceSummary {
 class TraceSummarizer {
  public:
   void add(const policy::trace::Record& record);
+  // Figures up to the last record; totals as added up here.
+  [[nodiscard]] const TraceSummary& so_far() const { return summary_; }
   // Once, at the end.
   TraceSummary finish(const std::string& path, const policy::trace::TraceReader& reader);
 
