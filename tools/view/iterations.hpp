@@ -22,6 +22,7 @@ class Iterations {
   struct Boundary {
     policy::Nanoseconds time;     // of the launch that ended an iteration
     std::uint64_t launches = 0;   // up to here
+    bool found = false;           // an iteration was found here: what lies before it is none
   };
   [[nodiscard]] const std::vector<Boundary>& boundaries() const { return boundaries_; }
   Json to_json(Blocks& blocks) const;

@@ -109,7 +109,7 @@ export class HeatMap extends Panel {
     this.visible(tall, (row, first, end) => {
       const begin = column(trace.allocations.asked[row]);
       const stop = Math.max(begin + 1, column(trace.freedAt(row)));
-      const separated = end - first > 4;
+      const separated = end - first > 8;
       let lastPiece = -2;
       let source = 0;
       for (let y = first; y < end; y++) {

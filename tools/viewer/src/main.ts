@@ -65,11 +65,12 @@ function header(trace: Trace): void {
   run.title = of.arguments.join(" ");
   const problems: string[] = [];
   if (!of.whole) problems.push(`incomplete: ${of.completeness}`);
-  if (of.dropped > 0) problems.push(`${units.count(of.dropped)} events were dropped`);
+  if (of.dropped > 0) problems.push(`${units.plural(of.dropped, "event")} dropped by the recorder`);
   if (of.unknown_records > 0) problems.push(`${units.count(of.unknown_records)} records of a newer Spillway are not shown`);
   if (of.timeline.launches_left_out > 0) problems.push(`single launches of the last ${units.count(of.timeline.launches_left_out)} are not in the page, only how many`);
   if (of.moves.left_out > 0) problems.push(`the last ${units.count(of.moves.left_out)} moves are only counted`);
   if (of.decisions.left_out > 0) problems.push(`the last ${units.count(of.decisions.left_out)} decisions are not told`);
+  by("simulated").hidden = !trace.simulated;
   const state = by("state");
   state.className = problems.length > 0 ? "state warning" : "state";
   state.textContent = problems.length > 0 ? `⚠ ${problems.join("; ")}` : "✓ whole trace";
@@ -94,7 +95,7 @@ async function start(): Promise<void> {
   let view: View | null = null;
   const trace = await Trace.read(() => view?.changed("data"));
   const bands = trace.directory.heat_map.bands;
-  view = new View(trace.duration, Math.max(1, bands.length > 0 ? bands[bands.length - 1].to : 1));
+  view = new View(trace.duration, Math.max(1, bands.length > 0 ? bands[bands.length - 1].to : 1), trace.directory.whole);
   const shown = view;
   header(trace);
   const overview = new Overview(by("overview"), shown, trace);

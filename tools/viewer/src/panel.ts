@@ -105,6 +105,17 @@ export abstract class Panel {
     if (begin > kGutter) context.fillRect(kGutter, 0, begin - kGutter, this.height);
     if (end < this.width - kEdge) context.fillRect(end, 0, this.width - kEdge - end, this.height);
     context.globalAlpha = 1;
+    if (!this.view.complete && end < this.width) {
+      // The trace stops here; the run may not have.
+      context.strokeStyle = look().accent;
+      context.lineWidth = 2;
+      context.setLineDash([4, 4]);
+      context.beginPath();
+      context.moveTo(Math.min(end, this.width - kEdge) + 1, 0);
+      context.lineTo(Math.min(end, this.width - kEdge) + 1, this.height);
+      context.stroke();
+      context.setLineDash([]);
+    }
     if (this.range) {
       context.fillStyle = look().accent;
       context.globalAlpha = 0.15;

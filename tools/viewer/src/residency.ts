@@ -65,7 +65,7 @@ export class Residency {
     const y = (values: number[]) => values.map((value) => units.bytes(Math.abs(value)));
     return {
       width: Math.max(50, this.holder.clientWidth), height: Math.max(50, this.holder.clientHeight),
-      padding: [8, kEdge, 0, 0],
+      padding: [18, kEdge, 0, 0],
       legend: { show: false }, cursor: { show: false },
       scales: { x: { time: false, range: () => [this.view.start, this.view.end] }, y: { range: () => this.range() } },
       axes: [
@@ -73,7 +73,7 @@ export class Residency {
           const { step, at } = units.ticks(this.view.start, this.view.end, (this.holder.clientWidth - kGutter - kEdge) / 120);
           this.step = step;
           return at;
-        }, values: (_, at) => at.map((time) => units.moment(time, this.step)) },
+        }, values: (_, at) => at.map((time) => units.moment(time, this.step, Math.max(this.view.end, -this.view.start))) },
         { ...axis, size: kGutter, gap: 8, splits: () => this.levels(), values: (_, at) => y(at) },
       ],
       series: [{},
@@ -92,13 +92,13 @@ export class Residency {
   private least = 0;
 
   private range(): [number, number] {
-    return [this.least < 0 ? this.least * 1.06 : 0, this.most * 1.1];
+    return [this.least < 0 ? this.least * 1.06 : 0, this.most * 1.04];
   }
 
   // Round steps of bytes.
   private levels(): number[] {
     const [from, to] = this.range();
-    const most = Math.max(2, (this.holder.clientHeight - 34) / 30);
+    const most = Math.max(2, (this.holder.clientHeight - 44) / 24);
     let step = 2 ** Math.ceil(Math.log2((to - from) / most));
     if (!(step > 0)) step = 1;
     const at: number[] = [];
@@ -137,7 +137,10 @@ export class Residency {
       rows[4].push(-on_host[i]);
       rows[5].push(budget);
     };
-    for (let i = first; i < last; i++) add(Math.max(time[i], i === first ? this.view.start : 0), i);
+    if (last > first && time[first] > this.view.start) {
+      rows.forEach((row, i) => row.push(i === 0 ? this.view.start : i === 5 ? budget : 0));  // before anything was held
+    }
+    for (let i = first; i < last; i++) add(Math.max(time[i], this.view.start), i);
     if (last > 0 && rows[0].length > 0) add(Math.max(this.view.end, rows[0][rows[0].length - 1]), last - 1);
     if (rows[0].length === 0) {
       for (const at of [this.view.start, this.view.end]) rows.forEach((row, i) => row.push(i === 0 ? at : i === 5 ? budget : 0));

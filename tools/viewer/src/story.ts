@@ -58,11 +58,11 @@ export class Story {
     const device = of.devices[this.view.device];
     this.holder.append(element("h3", "", "The run"));
     const rows: [string, Child][] = [
-      ["program", of.arguments.length > 0 ? of.arguments.join(" ") : of.program || "unknown"],
+      ["program", of.arguments.length > 0 ? [of.arguments[0].split("/").pop(), ...of.arguments.slice(1)].join(" ") : of.program || "unknown"],
       ["started", `${of.start || "unknown"}${of.host ? ` on ${of.host}` : ""}${of.rank ? `, rank ${of.rank}` : ""}, pid ${of.pid}`],
       ["took", units.duration(this.view.duration)],
       ["launches", units.count(of.timeline.launches)],
-      ["iterations", this.trace.iterations.time.length > 1 ? units.count(this.trace.iterations.time.length - 1) : "none was found"],
+      ["iterations", this.trace.iterationCount > 0 ? units.count(this.trace.iterationCount) : "none was found"],
       ["decisions", units.count(of.decision_count)],
     ];
     if (device) {
@@ -93,7 +93,7 @@ export class Story {
     const list = element("ol", "list");
     for (const row of rows) {
       const item = element("li", "", link(`allocation ${of.id[row]}`, () => this.view.select({ kind: "allocation", row })),
-        ` ${of.span_class[row] > 0 ? this.trace.className(row) + ", " : ""}${units.bytes(of.bytes[row])}: ${units.bytes(of.moved_in[row])} in, ${units.bytes(of.moved_out[row])} out`);
+        `, ${of.span_class[row] > 0 ? this.trace.className(row) + ", " : ""}${units.bytes(of.bytes[row])}: ${units.bytes(of.moved_in[row])} in, ${units.bytes(of.moved_out[row])} out`);
       list.append(item);
     }
     this.holder.append(list);

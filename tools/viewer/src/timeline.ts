@@ -1,8 +1,7 @@
 // The timeline: iterations, each stream's launches or kernels, what crosses the link each way, and who waited.
 import { hatch, look } from "./look";
 import { kEdge, kGutter, Panel, type Spot } from "./panel";
-import { type Table } from "./blocks";
-import { type BlockInfo } from "./blocks";
+import type { BlockInfo, Table } from "./blocks";
 import { kBlocking, type Lane, Outcome, Placement, type Trace, upper } from "./trace";
 import { hideTip, type Line, showTip } from "./tooltip";
 import * as units from "./units";
@@ -17,7 +16,14 @@ interface Band {
   name: string;
   detail: string;
   draw(band: Band): void;
-  at?(spot: Spot): { lines: Line[]; click?: () => void } | null;
+  at?(spot: Spot, band: Band): { lines: Line[]; click?: () => void } | null;
+}
+
+interface Item {
+  time: number;
+  code: number;
+  number: number;  // of the launch; 0: not known
+  duration: number;
 }
 
 // Moves of one direction by start, with the latest end so far, so that those in view are found at once.
@@ -90,10 +96,10 @@ export class Timeline extends Panel {
       add({ height: 16, name: "iterations", detail: "", draw: (band) => this.drawIterations(band), at: (spot) => this.atIteration(spot) });
     }
     const lanes = directory.timeline.lanes;
-    const height = lanes.length > 6 ? 18 : 30;
+    const height = lanes.length > 6 ? 18 : this.timed ? 40 : 30;
     for (const [index, lane] of lanes.entries()) {
       const detail = height < 30 ? "" : lane.kernels > 0 ? `${units.count(lane.kernels)} kernels` : units.plural(lane.launches, "launch", "launches");
-      add({ height, name: lane.name, detail, draw: (band) => this.drawLane(band, lane, index), at: (spot) => this.atLane(spot, lane, index) });
+      add({ height, name: lane.name, detail, draw: (band) => this.drawLane(band, lane, index), at: (spot, band) => this.atLane(band, spot, lane, index) });
     }
     const link = (name: string, moves: MoveLane, inward: boolean): void =>
       add({ height: 26, name, detail: units.plural(moves.order.length, "move"), draw: (band) => this.drawMoves(band, moves, inward), at: (spot) => this.atMove(spot, moves, inward) });
@@ -127,27 +133,34 @@ export class Timeline extends Panel {
     const context = this.context;
     const first = Math.max(0, upper(times, this.view.start) - 1);
     const last = Math.min(times.length, upper(times, this.view.end) + 1);
-    const wide = this.plotWidth / Math.max(1, last - first);
+    const wide = (this.x(times[last - 1]) - this.x(times[first])) / Math.max(1, last - 1 - first);
     context.textAlign = "left";
-    let before = -1;
-    for (let i = first; i < last; i++) {
-      const x = Math.round(this.x(times[i]));
-      if (x === before) continue;
-      before = x;
-      const next = i + 1 < times.length ? this.x(times[i + 1]) : this.x(this.view.duration);
-      context.fillStyle = i % 2 === 0 ? look().unplaced : look().ground;
-      context.fillRect(x, band.top, Math.max(1, next - x), band.height);
+    const middle = band.top + band.height / 2 + 0.5;
+    if (wide < 4) {
+      context.fillStyle = look().unplaced;
+      const [from, to] = [Math.max(kGutter, this.x(times[first])), Math.min(this.width - kEdge, this.x(times[last - 1]))];
+      context.fillRect(from, band.top, to - from, band.height);
       context.fillStyle = look().faint;
+      context.fillText(`${units.count(last - first - 1)} iterations of ${units.duration((times[last - 1] - times[first]) / Math.max(1, last - first - 1))} on average`, from + 6, middle);
+      return;
+    }
+    for (let i = first; i + 1 < last; i++) {
+      if (!this.trace.isIteration(i)) continue;
+      const [x, next] = [this.x(times[i]), this.x(times[i + 1])];
+      context.fillStyle = i % 2 === 0 ? look().unplaced : look().ground;
+      context.fillRect(x, band.top, next - x, band.height);
+      context.fillStyle = look().line;
       context.fillRect(x, band.top, 1, band.height);
-      if (wide > 30 && i + 1 < times.length) context.fillText(String(i + 1), Math.max(x, kGutter) + 5, band.top + band.height / 2 + 0.5);
+      context.fillRect(next - 1, band.top, 1, band.height);
+      context.fillStyle = look().faint;
+      if (next - x > 30) context.fillText(wide > 110 ? `${i + 1}: ${units.duration(times[i + 1] - times[i])}` : String(i + 1), Math.max(x, kGutter) + 5, middle);
     }
   }
 
   private atIteration(spot: Spot): { lines: Line[]; click?: () => void } | null {
     const { time, launches } = this.trace.iterations;
     const i = upper(time, spot.time) - 1;
-    if (i < 0) return { lines: [{ text: "Before an iteration was found", kind: "faint" }] };
-    if (i + 1 >= time.length) return { lines: [{ text: "After the last whole iteration", kind: "faint" }] };
+    if (!this.trace.isIteration(i)) return { lines: [{ text: "No iteration was found here", kind: "faint" }] };
     return {
       lines: [{ text: `Iteration ${i + 1}`, kind: "title" }, units.duration(time[i + 1] - time[i]),
         units.plural(launches[i + 1] - launches[i], "launch", "launches"), { text: "click to zoom", kind: "faint" }],
@@ -288,41 +301,49 @@ export class Timeline extends Panel {
     });
   }
 
-  private atLane(spot: Spot, lane: Lane, index: number): { lines: Line[]; click?: () => void } | null {
-    const timeline = this.trace.directory.timeline;
-    const unit = timeline.time_unit;
-    const blocks = lane.kernels > 0 ? timeline.kernel_blocks : timeline.launch_blocks;
-    const near = this.near(blocks);
+  // The item of a lane that is nearest to the spot, if one is near, and how many are.
+  private nearest(blocks: { info: BlockInfo; table: Table }[], spot: Spot, index: number, timed: boolean): { item: Item; within: number } | null {
+    const unit = this.trace.directory.timeline.time_unit;
     const reach = (4 / this.plotWidth) * (this.view.end - this.view.start);
-    let best: { distance: number; time: number; code: number; number: number; duration: number } | null = null;
+    let nearest = reach;
+    let item: Item | null = null;
     let within = 0;
-    for (const { info, table } of near ?? []) {
+    for (const { info, table } of blocks) {
       for (let i = 0; i < table.time.length; i++) {
         if (table.lane[i] !== index) continue;
         const at = table.time[i] * unit;
-        const long = lane.kernels > 0 ? table.extra[i] * unit : 0;
+        const long = timed ? table.extra[i] * unit : 0;
         const distance = spot.time < at ? at - spot.time : Math.max(0, spot.time - at - long);
         if (distance > reach) continue;
         within++;
-        if (best && distance >= best.distance) continue;
-        best = { distance, time: at, code: table.code[i], number: lane.kernels > 0 ? 0 : (info.number ?? 0) + i, duration: long };
+        if (distance > nearest) continue;
+        nearest = distance;
+        item = { time: at, code: table.code[i], number: timed ? 0 : (info.number ?? 0) + i, duration: long };
       }
     }
-    if (best) {
-      const found = best;
-      const lines: Line[] = [{ text: this.trace.functionName(this.trace.functionOf(found.code)), kind: "title" }];
-      if (found.number > 0) lines.push(`launch ${units.count(found.number)}`);
-      if (found.duration > 0) lines.push(units.duration(found.duration));
-      lines.push({ text: `at ${units.moment(found.time, 1000)} on ${lane.name}`, kind: "faint" });
-      if (within > 1) lines.push({ text: `${units.count(within)} launches within 4 pixels`, kind: "faint" });
-      return { lines, click: () => this.view.select({ kind: "launch", number: found.number, code: found.code, time: found.time, lane: index, duration: found.duration }) };
+    return item ? { item, within } : null;
+  }
+
+  private atLane(band: Band, spot: Spot, lane: Lane, index: number): { lines: Line[]; click?: () => void } | null {
+    const timeline = this.trace.directory.timeline;
+    const kernelsFirst = lane.kernels > 0 && spot.y < band.top + band.height * 0.7;
+    for (const timed of kernelsFirst ? [true, false] : [false, true]) {
+      const found = this.nearest(this.near(timed ? timeline.kernel_blocks : timeline.launch_blocks) ?? [], spot, index, timed);
+      if (!found) continue;
+      const { item, within } = found;
+      const lines: Line[] = [{ text: this.trace.functionName(this.trace.functionOf(item.code)), kind: "title" }];
+      if (item.number > 0) lines.push(`launch ${units.count(item.number)}`);
+      if (item.duration > 0) lines.push(`ran ${units.duration(item.duration)}`);
+      lines.push({ text: `at ${units.moment(item.time, 1000)} on ${lane.name}`, kind: "faint" });
+      if (within > 1) lines.push({ text: `${units.count(within)} within 4 pixels`, kind: "faint" });
+      return { lines, click: () => this.view.select({ kind: "launch", lane: index, ...item }) };
     }
-    const level = this.level(lane.kernels > 0 ? lane.kernel_levels : lane.launch_levels);
-    if (!level || near) return null;
-    const width = level.info.width ?? 1;
+    if (this.near(timeline.launch_blocks)) return null;
+    const level = this.level(lane.launch_levels);
+    const width = level?.info.width ?? 1;
     const bin = Math.floor(spot.time / width);
-    const many = level.table.count[bin] ?? 0;
-    if (many === 0) return null;
+    const many = level?.table.count[bin] ?? 0;
+    if (!level || many === 0) return null;
     return { lines: [{ text: units.plural(many, "launch", "launches"), kind: "title" }, `in ${units.duration(width)} from ${units.moment(bin * width, width)}`,
       `most of them ${this.trace.functionName(this.trace.functionOf(level.table.code[bin]))}`, { text: "zoom in for single ones", kind: "faint" }] };
   }
@@ -378,9 +399,27 @@ export class Timeline extends Panel {
   }
 
   private drawCopies(top: number, height: number, inward: boolean): void {
-    if (this.trace.directory.timeline.copies === 0) return;
+    const timeline = this.trace.directory.timeline;
+    if (timeline.copies === 0) return;
+    const near = timeline.copies_left_out === 0 ? this.near(timeline.copy_blocks) : null;
+    if (near) return this.drawSingleCopies(near, top, height, inward);
     const level = this.level(this.trace.directory.moves.traffic);
     if (level) this.columns(level, inward ? "copied_in" : "copied_out", top, height, look().faint);
+  }
+
+  private drawSingleCopies(blocks: { table: Table }[], top: number, height: number, inward: boolean): void {
+    const unit = this.trace.directory.timeline.time_unit;
+    this.context.fillStyle = look().faint;
+    let before = -1;
+    for (const { table } of blocks) {
+      for (let i = 0; i < table.time.length; i++) {
+        if (table.code[i] !== (inward ? 0 : 1)) continue;
+        const x = Math.round(this.x(table.time[i] * unit));
+        if (x === before || x < kGutter || x > this.width) continue;
+        before = x;
+        this.context.fillRect(x, top, 2, height);
+      }
+    }
   }
 
   private columns(level: { info: BlockInfo; table: Table }, name: string, top: number, height: number, fill: string | CanvasPattern): void {
@@ -454,19 +493,20 @@ export class Timeline extends Panel {
     return { lines: [{ text: inward ? "To the device" : "To the host", kind: "title" }, ...lines, { text: `within ${units.duration(width * (2 * reach + 1))}`, kind: "faint" }] };
   }
 
-  private bandAt(spot: Spot): Band | undefined {
-    return this.bands.find((band) => spot.y >= band.top && spot.y < band.top + band.height);
+  private atSpot(spot: Spot): { lines: Line[]; click?: () => void } | null {
+    const band = this.bands.find((each) => spot.y >= each.top && spot.y < each.top + each.height);
+    return band?.at?.(spot, band) ?? null;
   }
 
   point(spot: Spot | null, event: PointerEvent | null): void {
-    const found = spot && event && spot.x >= kGutter && spot.x <= this.width - kEdge ? this.bandAt(spot)?.at?.(spot) : null;
+    const found = spot && event && spot.x >= kGutter && spot.x <= this.width - kEdge ? this.atSpot(spot) : null;
     this.canvas.style.cursor = found?.click ? "pointer" : "default";
     if (found && event) showTip(event, found.lines);
     else hideTip();
   }
 
   click(spot: Spot): void {
-    const found = this.bandAt(spot)?.at?.(spot);
+    const found = this.atSpot(spot);
     if (found?.click) found.click();
     else this.view.select(null);
   }

@@ -153,6 +153,19 @@ export class Trace {
     return trace;
   }
 
+  get iterationCount(): number {
+    return this.iterations.found.reduce((sum, found, i) => sum + (i > 0 && found === 0 ? 1 : 0), 0);
+  }
+
+  // Whether the time between two boundaries, `i` and the next, is one iteration.
+  isIteration(i: number): boolean {
+    return i >= 0 && i + 1 < this.iterations.found.length && this.iterations.found[i + 1] === 0;
+  }
+
+  get simulated(): boolean {
+    return this.directory.devices.some((device) => /simulated/i.test(device.name));
+  }
+
   get duration(): number {
     return this.directory.duration;
   }

@@ -30,11 +30,12 @@ export function duration(nanoseconds: number): string {
   return "0 ns";
 }
 
-// A moment, as exact as a step of `step` nanoseconds needs.
-export function moment(nanoseconds: number, step: number): string {
-  const [size, name] = kTimes.find(([unit]) => step >= unit * 0.999) ?? kTimes[3];
-  const digits = Math.max(0, Math.min(3, Math.ceil(-Math.log10(step / size) - 1e-9)));
-  return `${count(nanoseconds / size, digits)} ${name}`;
+// A moment, as exact as a step of `step` nanoseconds needs; in the unit that fits `scale`, so that an axis has one.
+export function moment(nanoseconds: number, step: number, scale = nanoseconds): string {
+  const [size, name] = kTimes.find(([unit]) => Math.abs(scale) >= unit) ?? kTimes[3];
+  const digits = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9)));
+  const value = Math.abs(nanoseconds) < step / 1000 ? 0 : nanoseconds / size;  // no −0
+  return `${count(value, digits)} ${name}`;
 }
 
 export function count(value: number, digits = 0): string {

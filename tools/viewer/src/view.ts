@@ -23,7 +23,7 @@ export class View {
   allRows = false;
   private listeners: ((change: Change) => void)[] = [];
 
-  constructor(readonly duration: number, readonly stack: number) {
+  constructor(readonly duration: number, readonly stack: number, readonly complete = true) {
     this.end = duration;
     this.rowsTo = stack;
   }
