@@ -21,7 +21,7 @@ for (let i = 0; i < 5; i++) {
 console.log(`open, until the first picture: median ${Math.round(median(opened))} ms of 5 (${opened.map(Math.round).join(", ")})`);
 
 const { page } = await show(browser, name);
-for (const zoom of [0, 4, 14, 24, 34, 44]) {
+for (const zoom of [0, 2, 4, 7, 10, 14, 24, 34, 44]) {
   await page.keyboard.press("0");
   const middle = await spot(page, "timeline", 0.5);
   await page.mouse.move(middle.x, middle.y);

@@ -3,7 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 export const out = process.env.OUT;
@@ -34,7 +34,7 @@ export async function show(browser, name, { hash = "", offline = false, ...optio
   const context = await browser.newContext({ viewport: { width: 1600, height: 1000 }, ...options });
   await context.setOffline(offline);
   const page = await context.newPage();
-  const url = name.startsWith("http") ? name : pathToFileURL(join(out, name)).href;
+  const url = name.startsWith("http") ? name : pathToFileURL(resolve(out, name)).href;
   const trouble = [];
   page.on("console", (message) => {
     if (message.type() === "error") trouble.push(`console: ${message.text()}`);

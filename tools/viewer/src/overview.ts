@@ -1,6 +1,6 @@
 // The whole run in a strip: what crossed the link, and the window that the panels show. Drag the window, its edges, or a
 // new one.
-import { look } from "./look";
+import { look, theme } from "./look";
 import { kEdge, kGutter } from "./panel";
 import type { Trace } from "./trace";
 import { hideTip } from "./tooltip";
@@ -27,9 +27,9 @@ export class Overview {
     }, { passive: false });
   }
 
-  private get wide(): number {
-    return Math.max(1, this.holder.clientWidth - kGutter - kEdge);
-  }
+  private wide = 1;
+  private backdrop: HTMLCanvasElement | null = null;  // the strip without its window: the same from frame to frame
+  private backdropOf = "";
 
   private x(time: number): number {
     return kGutter + (time / this.view.duration) * this.wide;
@@ -44,13 +44,32 @@ export class Overview {
     const [width, height] = [this.holder.clientWidth, this.holder.clientHeight];
     const context = this.canvas.getContext("2d", { alpha: false });
     if (!context || width === 0) return;
+    this.wide = Math.max(1, width - kGutter - kEdge);
     if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
       this.canvas.width = Math.round(width * ratio);
       this.canvas.height = Math.round(height * ratio);
       this.canvas.style.width = `${width}px`;
       this.canvas.style.height = `${height}px`;
     }
+    const levels = this.trace.directory.moves.traffic;
+    const table = levels.length > 0 ? this.trace.levels.get(levels[levels.length - 1]) : undefined;
+    const key = `${this.canvas.width} ${this.canvas.height} ${theme()} ${table !== undefined}`;
+    if (this.backdropOf !== key) {
+      this.backdropOf = key;
+      this.backdrop ??= document.createElement("canvas");
+      this.backdrop.width = this.canvas.width;
+      this.backdrop.height = this.canvas.height;
+      const behind = this.backdrop.getContext("2d", { alpha: false });
+      behind?.setTransform(ratio, 0, 0, ratio, 0, 0);
+      if (behind) this.drawBackdrop(behind, width, height);
+    }
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    if (this.backdrop) context.drawImage(this.backdrop, 0, 0);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.window(context, height);
+  }
+
+  private drawBackdrop(context: CanvasRenderingContext2D, width: number, height: number): void {
     context.fillStyle = look().ground;
     context.fillRect(0, 0, width, height);
     context.font = "11px system-ui, sans-serif";
@@ -63,7 +82,6 @@ export class Overview {
     context.fillStyle = look().unplaced;
     context.fillRect(kGutter, 0, this.wide, height);
     this.traffic(context, height);
-    this.window(context, height);
   }
 
   // In upwards, out downwards, from the middle.

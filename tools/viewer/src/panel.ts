@@ -151,6 +151,7 @@ export abstract class Panel {
 
   private wheel(event: WheelEvent): void {
     event.preventDefault();
+    this.point(null, null);
     const scale = event.deltaMode === 1 ? 16 : 1;
     const spot = this.spot(event);
     if (event.altKey) return this.zoomRows(Math.exp(event.deltaY * scale * 0.002), spot.y);

@@ -8,7 +8,7 @@ import { hideTip, showTip } from "./tooltip";
 import * as units from "./units";
 import type { View } from "./view";
 
-const kMostPoints = 6000;
+const kMostPoints = 2500;
 
 export class Residency {
   private plot: uPlot | null = null;

@@ -8,7 +8,7 @@ import * as units from "./units";
 import type { View } from "./view";
 
 const kMostItems = 400_000;   // single launches that a frame may walk through
-const kMostRects = 12_000;    // single moves drawn in a frame
+const kMostRects = 2_000;     // single moves drawn in a frame
 
 interface Band {
   top: number;
