@@ -75,8 +75,10 @@ class LongTraceWriter {
     }
     for (std::uint32_t shape = 1; shape <= options_.launches_each; ++shape) {
       const std::uint32_t id = 1 + shape * kManaged / static_cast<std::uint32_t>(options_.launches_each + 1);
-      event(LaunchShapeSeen{
-          {shape}, {function_of(shape)}, 4096 * shape, {{0, address_of(id)}, {1, address_of(1 + (id + 7) % kManaged)}}});
+      event(LaunchShapeSeen{{shape},
+                            {function_of(shape)},
+                            4096 * shape,
+                            {{0, address_of(id)}, {1, address_of(1 + (id + 7) % kManaged)}}});
     }
   }
 

@@ -1,6 +1,6 @@
-// A long trace made by formula: a training run of iterations that are all alike but for their times, on one device whose
-// budget holds two thirds of its memory. For what must bear size: the viewer, the reports. The same numbers give the same
-// trace everywhere.
+// A long trace made by formula: a training run of iterations that are all alike but for their times, on one device
+// whose budget holds two thirds of its memory. For what must bear size: the viewer, the reports. The same numbers give
+// the same trace everywhere.
 #pragma once
 
 #include <cstdint>

@@ -102,11 +102,8 @@ void Allocations::freed(Nanoseconds time, const Freed& event) {
 }
 
 void Allocations::shape(const LaunchShapeSeen& event) {
-  if (event.shape.value >= kMostShapes) return;
-  if (event.shape.value >= shapes_.size()) shapes_.resize(event.shape.value + 1);
-  Shape& shape = shapes_[event.shape.value];
   count_pending();
-  shape = {event.function, event.threads, event.arguments, {}, 0, 0};
+  shapes_[event.shape] = {event.function, event.threads, event.arguments, {}, 0, 0};
 }
 
 void Allocations::graph(const GraphSeen& event) { graphs_[event.graph.value] = event.shapes; }
@@ -125,10 +122,11 @@ void Allocations::resolve(Shape& shape) {
 }
 
 void Allocations::count_shape(LaunchShapeId id) {
-  if (id.value >= shapes_.size()) return;
-  Shape& shape = shapes_[id.value];
+  const auto found = shapes_.find(id);
+  if (found == shapes_.end()) return;
+  Shape& shape = found->second;
   if (shape.epoch != epoch_) resolve(shape);
-  if (shape.pending++ == 0) dirty_.push_back(id.value);
+  if (shape.pending++ == 0) dirty_.push_back(&shape);
 }
 
 void Allocations::launched(LaunchCode code) {
@@ -140,8 +138,8 @@ void Allocations::launched(LaunchCode code) {
 
 // What was touched holds only until the next allocation or free, so launches are counted before it.
 void Allocations::count_pending() {
-  for (const std::uint32_t id : dirty_) {
-    Shape& shape = shapes_[id];
+  for (Shape* const each : dirty_) {
+    Shape& shape = *each;
     for (std::size_t i = 0; i < shape.touches.size(); ++i) {
       const auto [at, argument] = shape.touches[i];
       ListedAllocation& allocation = all_[at];

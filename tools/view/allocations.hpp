@@ -1,5 +1,5 @@
-// Every allocation of the run that the page lists: its life, its backing and why, what launched on it, what it was found
-// to hold. The memory taken is bounded: small plain allocations past a limit are only counted.
+// Every allocation of the run that the page lists: its life, its backing and why, what launched on it, what it was
+// found to hold. The memory taken is bounded: small plain allocations past a limit are only counted.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ struct ListedAllocation {
   std::optional<policy::Nanoseconds> freed;
   enum class End : std::uint8_t { lives = 0, freed = 1, refused = 2, failed = 3 } end = End::lives;
   bool settled = false;
-  std::optional<policy::Reason> reason;  // of its backing
-  std::uint16_t rule = 0;                // the rule that last decided about it
+  std::optional<policy::Reason> reason;                                     // of its backing
+  std::uint16_t rule = 0;                                                   // the rule that last decided about it
   std::array<std::uint64_t, policy::kSpanClassNames.size()> class_bytes{};  // that decisions named, by class
   policy::Bytes moved_in, moved_out, populated;
   std::uint32_t moves = 0;
@@ -69,7 +69,6 @@ class Allocations {
   static constexpr std::size_t kMostListed = 60'000;
   static constexpr std::size_t kMostPlain = 20'000;  // of them plain
   static constexpr std::size_t kMostUses = 32;
-  static constexpr std::uint32_t kMostShapes = 1U << 26U;  // ids beyond are damage, not memory
   static constexpr std::size_t kMostShapesShown = 200'000;
 
   struct Shape {
@@ -91,15 +90,14 @@ class Allocations {
   Json graphs_json(Blocks& blocks) const;
 
   std::vector<ListedAllocation> all_;
-  std::vector<Row> free_rows_;  // of allocations that turned out not to be listed
   std::unordered_map<policy::AllocationId, Row> rows_;
   std::map<std::uint64_t, Row> by_address_;
   std::uint64_t epoch_ = 1;
   std::size_t plain_listed_ = 0;
   std::uint64_t not_listed_ = 0;
   policy::Bytes not_listed_bytes_;
-  std::vector<Shape> shapes_;  // by id
-  std::vector<std::uint32_t> dirty_;
+  std::unordered_map<policy::LaunchShapeId, Shape> shapes_;
+  std::vector<Shape*> dirty_;  // with launches pending; a map's elements stay where they are
   std::unordered_map<std::uint32_t, std::vector<policy::LaunchShapeId>> graphs_;
   std::map<std::uint32_t, std::string> functions_;
   std::map<std::uint32_t, std::string> callers_;

@@ -30,12 +30,17 @@ std::string Allocations::evidence(const ListedAllocation& allocation) const {
 }
 
 Json Allocations::shapes_json(Blocks& blocks) {
-  Column function, threads, first, touched, argument;
+  std::vector<LaunchShapeId> ids;
+  ids.reserve(shapes_.size());
+  for (const auto& [id, shape] : shapes_) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  const std::size_t shown = std::min(ids.size(), kMostShapesShown);
+  Column id, function, threads, first, touched, argument;
   std::uint64_t position = 0;
-  const std::size_t shown = std::min(shapes_.size(), kMostShapesShown);
   for (std::size_t i = 0; i < shown; ++i) {
-    Shape& shape = shapes_[i];
+    Shape& shape = shapes_[ids[i]];
     if (shape.epoch == 0) resolve(shape);
+    id.add(ids[i].value);
     function.add(shape.function.value);
     threads.add(shape.threads);
     first.add(position);
@@ -45,9 +50,9 @@ Json Allocations::shapes_json(Blocks& blocks) {
     }
     position += shape.touches.size();
   }
-  return {{"table", blocks.add({{"function", &function}, {"threads", &threads}, {"first", &first}})},
+  return {{"table", blocks.add({{"id", &id}, {"function", &function}, {"threads", &threads}, {"first", &first}})},
           {"touches", blocks.add({{"allocation", &touched}, {"argument", &argument}})},
-          {"left_out", shapes_.size() - shown}};
+          {"left_out", ids.size() - shown}};
 }
 
 Json Allocations::graphs_json(Blocks& blocks) const {
@@ -90,12 +95,24 @@ Json Allocations::finish(Blocks& blocks) {
     evidences.push_back(evidence(each));
   }
   Json json;
-  json["table"] = blocks.add({{"id", &id},           {"device", &device},       {"bytes", &bytes},
-                              {"kind", &kind},       {"backing", &backing},     {"caller", &caller},
-                              {"asked", &asked},     {"freed", &freed},         {"end", &end},
-                              {"reason", &reason},   {"rule", &rule},           {"span_class", &span_class},
-                              {"share", &share},     {"moved_in", &in},         {"moved_out", &out},
-                              {"moves", &moves},     {"populated", &populated}, {"launches", &launches},
+  json["table"] = blocks.add({{"id", &id},
+                              {"device", &device},
+                              {"bytes", &bytes},
+                              {"kind", &kind},
+                              {"backing", &backing},
+                              {"caller", &caller},
+                              {"asked", &asked},
+                              {"freed", &freed},
+                              {"end", &end},
+                              {"reason", &reason},
+                              {"rule", &rule},
+                              {"span_class", &span_class},
+                              {"share", &share},
+                              {"moved_in", &in},
+                              {"moved_out", &out},
+                              {"moves", &moves},
+                              {"populated", &populated},
+                              {"launches", &launches},
                               {"address", &address}});
   json["evidence"] = blocks.add_texts(evidences);
   json["not_listed"] = not_listed_;

@@ -1,5 +1,5 @@
-// The page's data blocks: tables of columns and lists of texts, deflated and in base64, each in an element of its own so
-// that the page unpacks only what it shows.
+// The page's data blocks: tables of columns and lists of texts, deflated and in base64, each in an element of its own
+// so that the page unpacks only what it shows.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ using namespace policy;
 namespace {
 
 constexpr Bytes kSmallestShown = 64_KiB;
-constexpr std::size_t kMostPieces = 4096;         // of one allocation; past it the grid is made coarser
+constexpr std::size_t kMostPieces = 4096;            // of one allocation; past it the grid is made coarser
 constexpr std::uint64_t kLargestBand = 1ULL << 50U;  // what is taller is damage
 
 // First fit: the lowest place that is free, as an allocator would.

@@ -45,7 +45,8 @@ struct Piece {
 };
 
 // By allocation, then offset. Moves come in the order in which they ended.
-std::vector<Piece> cut_into_pieces(const std::vector<ListedAllocation>& allocations, const std::vector<ViewMove>& moves);
+std::vector<Piece> cut_into_pieces(const std::vector<ListedAllocation>& allocations,
+                                   const std::vector<ViewMove>& moves);
 
 Json heat_map_json(const std::vector<ListedAllocation>& allocations, const std::vector<ViewMove>& moves,
                    Blocks& blocks);

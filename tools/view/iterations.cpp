@@ -4,14 +4,11 @@ namespace spillway::tools::view {
 
 using namespace policy;
 
-void Iterations::shape(const LaunchShapeSeen& event) {
-  if (event.shape.value >= kMostShapes) return;
-  if (event.shape.value >= keys_.size()) keys_.resize(event.shape.value + 1);
-  keys_[event.shape.value] = launch_key(event.function, event.threads);
-}
+void Iterations::shape(const LaunchShapeSeen& event) { keys_[event.shape] = launch_key(event.function, event.threads); }
 
 void Iterations::launched(Nanoseconds time, LaunchShapeId shape) {
-  step(time, shape.value < keys_.size() ? keys_[shape.value] : LaunchKey(), shape);
+  const auto found = keys_.find(shape);
+  step(time, found == keys_.end() ? LaunchKey() : found->second, shape);
 }
 
 // A graph is one launch. Its key only has to be its own: threads of 2^63 and more belong to no kernel.
@@ -23,7 +20,8 @@ void Iterations::step(Nanoseconds time, LaunchKey key, LaunchShapeId shape) {
   if (forecast_.candidate() != LaunchCount()) forecast_.reject();  // no note came after it
   forecast_.launched(key, shape);
   last_ = time;
-  if (forecast_.boundary() && boundaries_.size() < kMost) boundaries_.push_back({time, forecast_.launches().value, false});
+  if (forecast_.boundary() && boundaries_.size() < kMost)
+    boundaries_.push_back({time, forecast_.launches().value, false});
 }
 
 void Iterations::note(std::string_view text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "policy/event.hpp"
@@ -20,20 +21,19 @@ class Iterations {
   void note(std::string_view text);
 
   struct Boundary {
-    policy::Nanoseconds time;     // of the launch that ended an iteration
-    std::uint64_t launches = 0;   // up to here
-    bool found = false;           // an iteration was found here: what lies before it is none
+    policy::Nanoseconds time;    // of the launch that ended an iteration
+    std::uint64_t launches = 0;  // up to here
+    bool found = false;          // an iteration was found here: what lies before it is none
   };
   [[nodiscard]] const std::vector<Boundary>& boundaries() const { return boundaries_; }
   Json to_json(Blocks& blocks) const;
 
  private:
   static constexpr std::size_t kMost = 100'000;
-  static constexpr std::uint32_t kMostShapes = 1U << 26U;
   void step(policy::Nanoseconds time, policy::LaunchKey key, policy::LaunchShapeId shape);
 
   policy::Forecast forecast_;
-  std::vector<policy::LaunchKey> keys_;  // by shape
+  std::unordered_map<policy::LaunchShapeId, policy::LaunchKey> keys_;
   std::vector<Boundary> boundaries_;
   policy::Nanoseconds last_;
 };

@@ -17,8 +17,8 @@ void Moves::decide(Nanoseconds time, const Decision& decision, const MoveRange& 
   if (!row) return;
   Open open;
   open.device = allocations.all()[*row].device;
-  open.move = {decision.id, *row, move.offset, move.bytes, move.to, move.urgency, decision.cause.reason,
-               {},          {},   time,        {},         {}};
+  open.move = {decision.id,           *row, move.offset, move.bytes, move.to, move.urgency,
+               decision.cause.reason, {},   {},          time,       {},      {}};
   if (in_hbm(move.to)) arriving_[open.device.value] += move.bytes;
   open_[decision.id] = open;
 }
@@ -38,8 +38,9 @@ void Moves::finish(Nanoseconds time, const MoveFinished& finished, Bytes crossed
   if (move.outcome == MoveOutcome::done) {
     const bool inward = in_hbm(move.to);
     ++allocation.moves;
-    (crossed == Bytes() ? allocation.populated : inward ? allocation.moved_in : allocation.moved_out) +=
-        crossed == Bytes() ? move.bytes : crossed;
+    (crossed == Bytes() ? allocation.populated
+     : inward           ? allocation.moved_in
+                        : allocation.moved_out) += crossed == Bytes() ? move.bytes : crossed;
     traffic_.spread(move.start, move.end, [&](TrafficBin& bin, double share) {
       const auto part = static_cast<std::uint64_t>(share * static_cast<double>(crossed.count()));
       (inward ? bin.in : bin.out) += part;
@@ -105,11 +106,8 @@ Json Moves::to_json(Blocks& blocks) const {
       copied_out.add(bin.copied_out);
       waited.add(bin.waited);
     }
-    Json block = blocks.add({{"in", &in},
-                             {"out", &out},
-                             {"copied_in", &copied_in},
-                             {"copied_out", &copied_out},
-                             {"waited", &waited}});
+    Json block = blocks.add(
+        {{"in", &in}, {"out", &out}, {"copied_in", &copied_in}, {"copied_out", &copied_out}, {"waited", &waited}});
     block["width"] = level.width().count();
     json["traffic"].push_back(std::move(block));
   }

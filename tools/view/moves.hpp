@@ -28,8 +28,8 @@ struct ViewMove {
 };
 
 struct TrafficBin {
-  std::uint64_t in = 0;   // bytes moved to the device
-  std::uint64_t out = 0;  // and to the host
+  std::uint64_t in = 0;         // bytes moved to the device
+  std::uint64_t out = 0;        // and to the host
   std::uint64_t copied_in = 0;  // by the program
   std::uint64_t copied_out = 0;
   std::uint64_t waited = 0;  // ns of moves that a call waited for

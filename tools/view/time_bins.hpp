@@ -1,5 +1,6 @@
 // Figures per stretch of time, without knowing how long the run will be: bins of equal width that double their width
-// whenever more than `most` would be needed. One pass, bounded memory; the levels of the page's pyramids are made of it.
+// whenever more than `most` would be needed. One pass, bounded memory; the levels of the page's pyramids are made of
+// it.
 //
 // A Bin has merge(const Bin& later), which makes it stand for both.
 #pragma once

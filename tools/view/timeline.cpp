@@ -66,8 +66,8 @@ void ItemBlocks::add(Blocks& blocks, Nanoseconds time, std::uint32_t lane, std::
 void ItemBlocks::finish(Blocks& blocks) {
   if (columns_[0].rows() == 0) return;
   const std::uint64_t before = blocks.bytes();
-  Json block = blocks.add(
-      {{"time", columns_.data()}, {"lane", &columns_[1]}, {"code", &columns_[2]}, {"extra", &columns_[3]}});
+  Json block =
+      blocks.add({{"time", columns_.data()}, {"lane", &columns_[1]}, {"code", &columns_[2]}, {"extra", &columns_[3]}});
   block["first"] = first_.count();
   block["last"] = last_.count();
   block["number"] = number_;

@@ -23,7 +23,7 @@ struct LaunchCode {
 
 struct LaneBin {
   std::uint32_t count = 0;
-  std::uint32_t code = 0;   // what most of them were, by majority vote; exact only where one has the majority
+  std::uint32_t code = 0;  // what most of them were, by majority vote; exact only where one has the majority
   std::uint32_t votes = 0;
   std::uint64_t busy = 0;  // nanoseconds of kernels
   void vote(std::uint32_t other, std::uint32_t others);
@@ -68,7 +68,7 @@ class Timeline {
   Json finish();
 
  private:
-  static constexpr std::size_t kMostLanes = 12;          // the last stands for all further streams
+  static constexpr std::size_t kMostLanes = 12;  // the last stands for all further streams
   static constexpr std::size_t kMostBins = 32768;
   static constexpr std::size_t kRemembered = 1U << 20U;  // launches whose times may still come
 

@@ -1,5 +1,5 @@
-// Makes the page's data out of a trace, record by record: one pass, bounded memory. Which figures a page has, and what is
-// left out of a very long trace and said to be, is decided here and in the parts.
+// Makes the page's data out of a trace, record by record: one pass, bounded memory. Which figures a page has, and what
+// is left out of a very long trace and said to be, is decided here and in the parts.
 #pragma once
 
 #include <cstdint>

@@ -99,18 +99,19 @@ export class Trace {
   readonly items: LazyTables;
   readonly levels: LazyTables;
   private sentences = new Map<number, Promise<string[]>>();
-  private shapeTables: Promise<[Table, Table]> | undefined;
+  private touches: Promise<Table> | undefined;
   functions = new Map<number, { full: string; bare: string }>();
   movesOf: number[][] = [];      // by allocation: positions in moves
   decisionsOf = new Map<number, number[]>();  // by allocation, -1 the run: positions in decisions
   moveOfDecision = new Map<number, number>();
   rowOfId = new Map<number, number>();
+  private readonly shapeRow = new Map<number, number>();  // by id
   firstPieceOf: Int32Array;      // by allocation, and one more; pieces of an allocation are next to each other
 
   private constructor(
     readonly directory: Directory, readonly allocations: Table, readonly evidence: string[], readonly places: Float64Array,
     readonly pieces: Table, readonly changes: Table, readonly moves: Table, readonly decisions: Table,
-    readonly iterations: Table, readonly shapeFunction: Float64Array, ready: () => void) {
+    readonly iterations: Table, readonly shapes: Table, ready: () => void) {
     this.items = new LazyTables(48, ready);
     this.levels = new LazyTables(400, ready);
     const rows = allocations.id.length;
@@ -128,6 +129,7 @@ export class Trace {
       if (list) list.push(i);
       else this.decisionsOf.set(row, [i]);
     }
+    shapes.id.forEach((id, row) => this.shapeRow.set(id, row));
     this.firstPieceOf = new Int32Array(rows + 1);
     for (let row = 0, piece = 0; row <= rows; row++) {
       while (piece < pieces.allocation.length && pieces.allocation[piece] < row) piece++;
@@ -146,7 +148,7 @@ export class Trace {
         readTexts(of.function_names), readTable(of.shapes.table),
       ]);
     const trace = new Trace(directory, allocations, evidence, places.from, pieces, changes, moves, decisions, iterations,
-      shapes.function, ready);
+      shapes, ready);
     for (let i = 0; i < ids.id.length; i++) {
       trace.functions.set(ids.id[i], { full: names[2 * i], bare: names[2 * i + 1] });
     }
@@ -173,7 +175,7 @@ export class Trace {
   // The function of a launch code; graphs count as negative numbers of their own.
   functionOf(code: number): number {
     if (code % 2 === 1) return -((code - 1) / 2) - 1;
-    return this.shapeFunction[code / 2] ?? 0;
+    return this.shapes.function[this.shapeRow.get(code / 2) ?? -1] ?? 0;
   }
 
   functionName(id: number, which: "bare" | "full" = "bare"): string {
@@ -248,14 +250,14 @@ export class Trace {
 
   // What a shape touches, as it was resolved last: allocation rows and argument numbers.
   async shape(id: number): Promise<{ threads: number; touches: { row: number; argument: number }[] }> {
-    const of = this.directory.allocations.shapes;
-    this.shapeTables ??= Promise.all([readTable(of.table), readTable(of.touches)]);
-    const [table, touches] = await this.shapeTables;
+    this.touches ??= readTable(this.directory.allocations.shapes.touches);
+    const touches = await this.touches;
+    const row = this.shapeRow.get(id);
+    if (row === undefined) return { threads: 0, touches: [] };
+    const { first, threads } = this.shapes;
     const found: { row: number; argument: number }[] = [];
-    const end = id + 1 < table.first.length ? table.first[id + 1] : touches.allocation.length;
-    for (let i = table.first[id] ?? end; i < end; i++) {
-      found.push({ row: touches.allocation[i], argument: touches.argument[i] });
-    }
-    return { threads: table.threads[id] ?? 0, touches: found };
+    const end = row + 1 < first.length ? first[row + 1] : touches.allocation.length;
+    for (let i = first[row]; i < end; i++) found.push({ row: touches.allocation[i], argument: touches.argument[i] });
+    return { threads: threads[row], touches: found };
   }
 }
