@@ -126,6 +126,9 @@ test("a move in the heat map leads to its decision's story", async () => {
   assert.equal(await page.locator("#table .row.selected").getAttribute("data-id"), "2");
   await page.keyboard.press("n");
   assert.match(await page.locator("#story .decision.chosen").textContent(), /2 MiB at offset 0 B of allocation 2 goes to HBM/);
+  // The chosen decision is in sight, however long the list is.
+  const [list, item] = [await page.locator(".story").boundingBox(), await page.locator("#story .decision.chosen").boundingBox()];
+  assert.ok(item.y >= list.y && item.y + item.height <= list.y + list.height);
   await picture(page, "decision");
   await page.keyboard.press("Escape");
   assert.match(await page.locator("#story").textContent(), /^The run/);
@@ -229,11 +232,23 @@ test("ten million events, with the network off", async () => {
   await done(shown);
 });
 
-test("nothing in a trace can become part of the page", async () => {
-  // The sample's names are harmless; the page's own policy is what holds for all others.
-  const shown = await show(browser, "sample.html");
-  const policy = await shown.page.locator("meta[http-equiv='Content-Security-Policy']").getAttribute("content");
+test("a name in a trace stays a name", async () => {
+  const shown = await show(browser, "hostile.html");
+  const { page } = shown;
+  const policy = await page.locator("meta[http-equiv='Content-Security-Policy']").getAttribute("content");
   assert.match(policy, /default-src 'none'/);
+  const name = "</script><script>alert(1)</script>";
+  page.on("dialog", () => assert.fail("a name was run"));
+  await page.locator("#story .decision p").getByText(name).first().waitFor();
+  await page.locator("#table .row").click();
+  await page.locator("#story .decision p").getByText(name).first().waitFor();
+  const lane = await spot(page, "timeline", 0.5, 0.2);
+  await page.mouse.move(lane.x, lane.y);
+  assert.match(await page.locator("#tooltip").textContent(), /launch 1/);
+  await page.mouse.click(lane.x, lane.y);
+  await page.getByText("Memory it was given").waitFor();
+  assert.ok((await page.locator("#story").textContent()).includes(name));
+  assert.equal(await page.locator("img").count(), 0);
   await done(shown);
 });
 

@@ -15,7 +15,7 @@ const edge = 14;
 export function makePages(events) {
   mkdirSync(pictures, { recursive: true });
   execFileSync(process.env.MAKE_TRACES, [out, String(events)]);
-  for (const name of ["sample", "cut", "damaged", "long"]) makePage(join(out, `${name}.swt`), join(out, `${name}.html`));
+  for (const name of ["sample", "cut", "damaged", "hostile", "long"]) makePage(join(out, `${name}.swt`), join(out, `${name}.html`));
 }
 
 export function makePage(trace, page) {
@@ -24,7 +24,7 @@ export function makePage(trace, page) {
 
 export async function launch() {
   if (!process.env.CHROMIUM || process.env.CHROMIUM.endsWith("NOTFOUND")) {
-    throw new Error("no chromium: install Debian's package chromium (tools/development/install_dependencies.sh view)");
+    throw new Error("no chromium: install Debian's package chromium (tools/development/install_dependencies.sh test)");
   }
   return chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
 }

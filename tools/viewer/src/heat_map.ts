@@ -59,8 +59,8 @@ export class HeatMap extends Panel {
     this.marks.length = 0;
     this.paint(pixels, wide, tall);
     this.context.putImageData(this.image, left, 0);
-    this.drawNames();
     this.drawMarks();
+    this.drawNames();
     this.drawSelection();
     this.drawBands();
     this.finish();

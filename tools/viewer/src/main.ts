@@ -154,6 +154,7 @@ async function start(): Promise<void> {
     shown.changed("rows");
   };
   connect(shown, trace, story);
+  Object.assign(globalThis, { spillway: { trace, view: shown } });  // for the curious, and for what takes pictures
   address.read(shown, trace);
   by<HTMLInputElement>("search").value = shown.search;
   by<HTMLInputElement>("all-rows").checked = shown.allRows;

@@ -142,7 +142,13 @@ export class Story {
     for (let i = from; i < to; i++) list.append(this.decision(decisions[i], chosen));
     label();
     this.holder.append(earlier, list, later);
-    list.querySelector(".chosen")?.scrollIntoView({ block: "center" });
+    // Once more when the sentences are there and have made the list longer.
+    const centre = () => list.querySelector(".chosen")?.scrollIntoView({ block: "center" });
+    centre();
+    const token = this.token;
+    void Promise.all(decisions.slice(from, to).map((index) => this.trace.sentence(index))).then(() => {
+      if (token === this.token) centre();
+    });
   }
 
   private decision(index: number, chosen: number): HTMLElement {
@@ -170,6 +176,13 @@ export class Story {
     return item;
   }
 
+  private caller(row: number): HTMLElement {
+    const path = this.trace.caller(row);
+    const name = element("span", "", path.split("/").pop() || "an unknown caller");
+    name.title = path;
+    return name;
+  }
+
   private allocation(row: number, chosen: number): void {
     const of = this.trace.allocations;
     this.holder.append(element("h3", "", `Allocation ${of.id[row]}`));
@@ -179,7 +192,7 @@ export class Story {
     const freed = of.freed[row];
     const rows: [string, Child][] = [
       ["asked for", `${this.moment(of.asked[row])}${freed >= 0 ? `, freed at ${this.moment(freed)}` : `, ${this.trace.end(row)}`}`],
-      ["by", this.trace.caller(row) || "an unknown caller"],
+      ["by", this.caller(row)],
       ["kind", `${this.trace.kind(row)}, device ${of.device[row]}${of.address[row] > 0 ? `, at 0x${of.address[row].toString(16)}` : ""}`],
       ["class", of.span_class[row] === 0 ? "no decision named one" : `${this.trace.className(row)}: in ${of.share[row]}% of the bytes that decisions named`],
       ["used by", this.trace.evidence[row] ?? ""],

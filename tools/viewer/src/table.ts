@@ -35,21 +35,21 @@ export class AllocationTable {
     this.moves = new Float64Array(total);
     const size = (value: number) => (value === 0 ? "–" : units.bytes(value));
     this.columns = [
-      { key: "id", title: "#", hint: "Number, in order of request", number: true, width: "64px", text: (r) => String(of.id[r]), value: (r) => of.id[r] },
-      { key: "size", title: "Size", hint: "Bytes", number: true, width: "84px", text: (r) => units.bytes(of.bytes[r]), value: (r) => of.bytes[r] },
-      { key: "class", title: "Class", hint: "What most of its bytes were found to hold, by the decisions about it", number: false, width: "128px",
+      { key: "id", title: "#", hint: "Number, in order of request", number: true, width: "52px", text: (r) => String(of.id[r]), value: (r) => of.id[r] },
+      { key: "size", title: "Size", hint: "Bytes", number: true, width: "78px", text: (r) => units.bytes(of.bytes[r]), value: (r) => of.bytes[r] },
+      { key: "class", title: "Class", hint: "What most of its bytes were found to hold, by the decisions about it", number: false, width: "116px",
         text: (r) => (of.span_class[r] === 0 ? "–" : `${trace.className(r)}${of.share[r] < 100 ? ` ${of.share[r]}%` : ""}`), value: (r) => trace.className(r) },
-      { key: "backing", title: "Backing", hint: "Managed memory can spill, plain memory cannot", number: false, width: "88px",
+      { key: "backing", title: "Backing", hint: "Managed memory can spill, plain memory cannot", number: false, width: "78px",
         text: (r) => this.backing(r), value: (r) => this.backing(r) },
-      { key: "moved", title: "In and out", hint: "Bytes moved both ways in the time shown", number: true, width: "90px",
+      { key: "moved", title: "In and out", hint: "Bytes moved both ways in the time shown", number: true, width: "84px",
         text: (r) => size(this.movedIn[r] + this.movedOut[r]), value: (r) => this.movedIn[r] + this.movedOut[r] },
-      { key: "in", title: "In", hint: "Bytes moved to the device in the time shown", number: true, width: "84px", text: (r) => size(this.movedIn[r]), value: (r) => this.movedIn[r] },
-      { key: "out", title: "Out", hint: "Bytes moved to the host in the time shown", number: true, width: "84px", text: (r) => size(this.movedOut[r]), value: (r) => this.movedOut[r] },
-      { key: "moves", title: "Moves", hint: "Moves done in the time shown, first placements too", number: true, width: "66px", text: (r) => (this.moves[r] === 0 ? "–" : units.count(this.moves[r])), value: (r) => this.moves[r] },
-      { key: "launches", title: "Launches", hint: "Launches that were given a pointer into it, in the whole run", number: true, width: "84px", text: (r) => units.count(of.launches[r]), value: (r) => of.launches[r] },
-      { key: "why", title: "Backed so because", hint: "Reason or rule", number: false, width: "150px",
+      { key: "in", title: "In", hint: "Bytes moved to the device in the time shown", number: true, width: "76px", text: (r) => size(this.movedIn[r]), value: (r) => this.movedIn[r] },
+      { key: "out", title: "Out", hint: "Bytes moved to the host in the time shown", number: true, width: "76px", text: (r) => size(this.movedOut[r]), value: (r) => this.movedOut[r] },
+      { key: "moves", title: "Moves", hint: "Moves done in the time shown, first placements too", number: true, width: "60px", text: (r) => (this.moves[r] === 0 ? "–" : units.count(this.moves[r])), value: (r) => this.moves[r] },
+      { key: "launches", title: "Launches", hint: "Launches that were given a pointer into it, in the whole run", number: true, width: "78px", text: (r) => units.count(of.launches[r]), value: (r) => of.launches[r] },
+      { key: "why", title: "Backed so because", hint: "Reason or rule", number: false, width: "132px",
         text: (r) => (of.rule[r] > 0 ? `rule ${of.rule[r]}, ` : "") + trace.reasonName(of.reason[r]), value: (r) => of.rule[r] * 100 + of.reason[r] },
-      { key: "evidence", title: "Used by", hint: "Kernels that were launched on it, most first: what its class was found from", number: false, width: "minmax(200px, 1fr)",
+      { key: "evidence", title: "Used by", hint: "Kernels that were launched on it, most first: what its class was found from", number: false, width: "minmax(160px, 1fr)",
         text: (r) => trace.evidence[r] ?? "", value: (r) => trace.evidence[r] ?? "" },
     ];
     for (let row = 0; row < total; row++) {

@@ -520,7 +520,8 @@ export function outcomeText(trace: Trace, move: number): string {
   const { outcome, took, bytes, crossed } = trace.moves;
   if (outcome[move] === Outcome.Failed) return "the driver refused";
   if (outcome[move] === Outcome.Cancelled) return "cancelled";
-  const speed = crossed[move] === 1 ? units.rate(bytes[move], took[move]) : "";
+  // The simulated device's times are made up: no speed is told from them.
+  const speed = crossed[move] === 1 && !trace.simulated ? units.rate(bytes[move], took[move]) : "";
   return `done in ${units.duration(took[move])}${speed ? `, ${speed}` : ""}${crossed[move] === 1 ? "" : ", crossed nothing"}`;
 }
 
