@@ -35,12 +35,16 @@ export class Story {
     const selection = this.view.selection;
     this.holder.replaceChildren();
     if (selection === null) return this.run();
-    const back = link("‹ the run", () => this.view.select(null), "link back");
-    this.holder.append(back);
+    this.holder.append(element("div", "head", link("‹ the run", () => this.view.select(null), "link back")));
     if (selection.kind === "launch") return this.launch(selection);
     const row = selection.kind === "allocation" ? selection.row : this.trace.decisions.allocation[selection.index];
     if (row < 0) return this.runDecision(selection.kind === "decision" ? selection.index : 0);
     this.allocation(row, selection.kind === "decision" ? selection.index : -1);
+  }
+
+  // Stays in sight while the rest is scrolled.
+  private head(): HTMLElement {
+    return this.holder.querySelector<HTMLElement>(".head") ?? this.holder;
   }
 
   private facts(rows: [string, Child][]): HTMLElement {
@@ -185,10 +189,10 @@ export class Story {
 
   private allocation(row: number, chosen: number): void {
     const of = this.trace.allocations;
-    this.holder.append(element("h3", "", `Allocation ${of.id[row]}`));
+    this.head().append(element("h3", "", `Allocation ${of.id[row]}`));
     const lead = [units.bytes(of.bytes[row]), this.trace.managed(row) ? "managed memory" : "plain device memory"];
     if (of.span_class[row] > 0) lead.push(this.trace.className(row));
-    this.holder.append(element("p", "lead", lead.join(" · ")));
+    this.head().append(element("p", "lead", lead.join(" · ")));
     const freed = of.freed[row];
     const rows: [string, Child][] = [
       ["asked for", `${this.moment(of.asked[row])}${freed >= 0 ? `, freed at ${this.moment(freed)}` : `, ${this.trace.end(row)}`}`],
@@ -242,7 +246,7 @@ export class Story {
 
   private launch(of: { number: number; code: number; time: number; lane: number; duration: number }): void {
     const id = this.trace.functionOf(of.code);
-    this.holder.append(element("h3", "", of.number > 0 ? `Launch ${units.count(of.number)}` : "A kernel"),
+    this.head().append(element("h3", "", of.number > 0 ? `Launch ${units.count(of.number)}` : "A kernel"),
       element("p", "lead", this.trace.functionName(id)));
     const rows: [string, Child][] = [["in full", this.trace.functionName(id, "full")], ["at", this.moment(of.time)],
       ["on", this.trace.directory.timeline.lanes[of.lane]?.name ?? ""]];

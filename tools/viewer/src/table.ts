@@ -41,7 +41,7 @@ export class AllocationTable {
         text: (r) => (of.span_class[r] === 0 ? "–" : `${trace.className(r)}${of.share[r] < 100 ? ` ${of.share[r]}%` : ""}`), value: (r) => trace.className(r) },
       { key: "backing", title: "Backing", hint: "Managed memory can spill, plain memory cannot", number: false, width: "78px",
         text: (r) => this.backing(r), value: (r) => this.backing(r) },
-      { key: "moved", title: "In and out", hint: "Bytes moved both ways in the time shown", number: true, width: "84px",
+      { key: "moved", title: "In and out", hint: "Bytes moved both ways in the time shown", number: true, width: "92px",
         text: (r) => size(this.movedIn[r] + this.movedOut[r]), value: (r) => this.movedIn[r] + this.movedOut[r] },
       { key: "in", title: "In", hint: "Bytes moved to the device in the time shown", number: true, width: "76px", text: (r) => size(this.movedIn[r]), value: (r) => this.movedIn[r] },
       { key: "out", title: "Out", hint: "Bytes moved to the host in the time shown", number: true, width: "76px", text: (r) => size(this.movedOut[r]), value: (r) => this.movedOut[r] },
