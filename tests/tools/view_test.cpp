@@ -16,6 +16,7 @@
 #include "tools/view/heat_map.hpp"
 #include "tools/view/iterations.hpp"
 #include "tools/view/page.hpp"
+#include "tools/view/residency_series.hpp"
 #include "tools/view/time_bins.hpp"
 #include "tools/view/trace_view.hpp"
 
@@ -276,6 +277,30 @@ TEST(ViewIterations, WithoutANoteThereAreNone) {
   iterations.shape({{1}, {1}, 64, {}});
   for (int i = 0; i < 400; ++i) iterations.launched(Nanoseconds(i), LaunchShapeId{1});
   EXPECT_TRUE(iterations.boundaries().empty());
+}
+
+// A peak of a moment must be seen from afar, or a broken budget would not be.
+TEST(ViewResidency, AnInstantAboveTheBudgetIsInEveryLevel) {
+  ResidencySeries series;
+  DeviceTotals totals;
+  for (int i = 0; i < 200'000; ++i) {
+    totals.resident = Bytes(static_cast<std::uint64_t>(i % 7) << 20U);
+    if (i == 123'456) totals.resident = 5_GiB;
+    series.add(Nanoseconds(1'000'000LL * i), totals, {});
+  }
+  ViewData data;
+  Blocks blocks;
+  const Json levels = series.to_json(blocks);
+  data.blocks = blocks.encoded();
+  ASSERT_EQ(levels.size(), 3U);
+  for (const Json& level : levels) {
+    TableOf table = table_of(data, level);
+    const auto peak = std::max_element(table["resident"].begin(), table["resident"].end());
+    EXPECT_EQ(*peak, static_cast<std::int64_t>((5_GiB).count()));
+    EXPECT_EQ(table["time"][static_cast<std::size_t>(peak - table["resident"].begin())], 123'456'000'000);
+    EXPECT_TRUE(std::is_sorted(table["time"].begin(), table["time"].end()));
+    EXPECT_EQ(table["resident"].back(), 199'999 % 7 << 20);
+  }
 }
 
 // The sample, written where view_trace can read it.

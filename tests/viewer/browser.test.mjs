@@ -262,8 +262,9 @@ function get(url, headers = {}) {
   });
 }
 
-test("served on loopback, under a path of its own, until it is ended", async () => {
+test("served on loopback, under a path of its own, until it is ended", async (context) => {
   const child = spawn(process.env.SPILLWAY, ["view", join(out, "sample.swt"), "--serve", "--open", "no"]);
+  context.after(() => child.kill("SIGKILL"));
   const ended = new Promise((resolve) => child.on("exit", resolve));
   const url = await new Promise((resolve) => child.stdout.once("data", (text) => resolve(String(text).trim())));
   assert.match(url, /^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{24}\/$/);
