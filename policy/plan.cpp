@@ -100,6 +100,7 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64
   plan.file.settings = settings;
   plan.file.settings.mode = ModeName::adaptive;
   plan.file.settings.trace_path.clear();
+  plan.file.settings.trace_max_size = {};
   plan.title =
       "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
   if (iterations_measured > 0) {

@@ -119,6 +119,23 @@ Result read_number(std::uint32_t& out, std::string_view text, std::uint32_t leas
   return std::nullopt;
 }
 
+// A size, or nothing for no limit.
+Result read_most_bytes(Bytes& out, std::string_view text, Bytes least) {
+  text = trimmed(text);
+  out = Bytes();
+  if (text.empty()) return std::nullopt;
+  const SizeReading reading = read_size(text);
+  if (reading.fault != SizeFault::none) {
+    return problem(text, describe(reading.fault, "size"), "write a size such as 2GiB, or nothing for no limit");
+  }
+  const Bytes bytes = std::get<Bytes>(reading.value.value);
+  if (bytes < least) {
+    return problem(text, "is below " + format_bytes(least), "write at least " + write_bytes(least) + ", with its unit");
+  }
+  out = bytes;
+  return std::nullopt;
+}
+
 Result read_share(double& out, std::string_view text) {
   const SizeReading reading = read_percent(text);
   if (reading.fault != SizeFault::none) {
@@ -216,6 +233,11 @@ constexpr auto kTable = std::to_array<SettingRow>({
                "File that the trace is written to; empty, none is.",
                [](Settings& s, std::string_view text) { return read_path(s.trace_path, text); },
                [](const Settings& s) { return s.trace_path; }, "trace"},
+    SettingRow{
+        "trace.max_size", "trace_max_size", SettingKind::text, "size", "", "1MiB or more; empty, no limit",
+        "Size at which a trace file is full: what comes later is counted, not written.",
+        [](Settings& s, std::string_view text) { return read_most_bytes(s.trace_max_size, text, 1_MiB); },
+        [](const Settings& s) { return s.trace_max_size == Bytes() ? std::string() : write_bytes(s.trace_max_size); }},
     SettingRow{"log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug, trace", "info",
                kLevelList, "How much is said on standard error.",
                [](Settings& s, std::string_view text) {

@@ -28,6 +28,7 @@ void TraceLog::open(const policy::Settings& settings, const policy::trace::Trace
   TraceWriterOptions options;
   options.path_pattern = settings.trace_path;
   options.names = {std::to_string(header.pid), start_for_names(), header.host, header.rank};
+  options.most_bytes = settings.trace_max_size.count();
   options.header_json = policy::trace::encode_header(header);
   options.report = [](const std::string& what) { SPILLWAY_LOG(warning, "{}", what); };
   builder_ = std::make_unique<policy::trace::FrameBuilder>();

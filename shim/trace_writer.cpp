@@ -36,6 +36,8 @@ struct TraceWriter::State {
   void open_file();
   void write_frame(const FrameBytes& frame);
   void write_end();
+  [[nodiscard]] bool fits(std::size_t more) const;
+  void count_as_lost(const FrameHeader& header);
   void turn_off(const std::string& why);
 
   // With the lock held.
@@ -47,8 +49,11 @@ struct TraceWriter::State {
   pthread_t thread{};
   std::atomic<pid_t> thread_id{0};
   [[nodiscard]] bool is_writer_thread() const { return thread_id == ::gettid(); }
-  TraceFile file;    // the thread's
-  FrameIndex index;  // the thread's
+  TraceFile file;                       // the thread's
+  FrameIndex index;                     // the thread's
+  bool full = false;                    // the thread's
+  std::uint64_t lost_to_the_limit = 0;  // the thread's: records that the file does not speak of yet
+  Nanoseconds lost_to_the_limit_since;  // the thread's
 
   mutable std::mutex mutex;  // guards what follows; held for a few instructions, never across a call to the system
   std::condition_variable wake;
@@ -119,6 +124,7 @@ void TraceWriter::State::write_frame(const FrameBytes& frame) {
   const std::optional<FrameHeader> header = parse_frame_header(frame);
   if (!header) return;
   const std::uint64_t offset = file.size();
+  if (on && (full || !fits(frame.size()))) return count_as_lost(*header);
   if (on) {
     if (const auto problem = file.append(frame)) turn_off(*problem);
   }
@@ -131,10 +137,41 @@ void TraceWriter::State::write_frame(const FrameBytes& frame) {
   bytes_written = file.size();
 }
 
+// With room left for what ends the file.
+bool TraceWriter::State::fits(std::size_t more) const {
+  constexpr std::size_t kEnd = std::size_t{16} << 10;
+  const std::size_t for_index = (index.entries().size() + 2) * sizeof(policy::trace::IndexEntry);
+  return options.most_bytes == 0 || file.size() + more + for_index + kEnd <= options.most_bytes;
+}
+
+void TraceWriter::State::count_as_lost(const FrameHeader& header) {
+  ++dropped_frames;
+  dropped_records += header.records;
+  if (lost_to_the_limit == 0) lost_to_the_limit_since = Nanoseconds(header.first_time);
+  lost_to_the_limit += header.records;
+  if (std::exchange(full, true)) return;
+  // Said at once, for a program that is killed later on.
+  FrameEncoder encoder(0);
+  if (const auto problem =
+          file.append(encode_loss(encoder, lost_to_the_limit_since, std::exchange(lost_to_the_limit, 0)))) {
+    return turn_off(*problem);
+  }
+  bytes_written = file.size();
+  if (options.report) {
+    options.report("the trace " + file.path() + " has reached " + std::to_string(options.most_bytes) +
+                   " bytes (trace.max_size): what comes later is counted, not written; raise SPILLWAY_TRACE_MAX_SIZE");
+  }
+}
+
 void TraceWriter::State::write_end() {
   if (!on) return;
   FrameEncoder encoder;
-  auto problem = file.append(index.encode(encoder));
+  std::optional<std::string> problem;
+  if (lost_to_the_limit != 0) {
+    FrameEncoder plain(0);
+    problem = file.append(encode_loss(plain, lost_to_the_limit_since, lost_to_the_limit));
+  }
+  if (!problem) problem = file.append(index.encode(encoder));
   FrameContents contents;
   contents.kind = FrameKind::end;
   if (!problem) problem = file.append(encoder.encode(std::as_bytes(std::span(end_json)), contents));

@@ -5,7 +5,8 @@
 // handler. The writer thread starts with the first frame and blocks every signal; a program without frames gets neither
 // thread nor file. Frames are written as they come, so that after a SIGKILL the file holds all that was submitted.
 //
-// A good guest: a full queue drops and counts, and the trace says where; any failure of the file turns tracing off with
+// A good guest: a full queue drops and counts, and the trace says where; a file that has reached its size is kept
+// readable, what comes later is counted, and its end is still written; any failure of the file turns tracing off with
 // one message; nothing waits longer than kLongestWait; after a fork the child's copy does nothing.
 #pragma once
 
@@ -27,8 +28,10 @@ struct TraceWriterOptions {
   std::string path_pattern;  // "spillway.%p.swt"
   TraceNames names;
   std::string header_json;  // policy/trace/header.hpp, encode_header
-  // Told, at most once, why tracing went off. Called on the writer thread (or in submit, if no thread can be had).
+  // Told, at most once, why tracing went off; and once that the file is full. Called on the writer thread (or in
+  // submit, if no thread can be had).
   std::function<void(const std::string&)> report;
+  std::uint64_t most_bytes = 0;                     // of the file, its index and end included; 0: no limit
   std::size_t queue_bytes = std::size_t{16} << 20;  // frames waiting for the disk; past that they are dropped
 };
 

@@ -1,68 +1,147 @@
-// spillway stats: one trace as a page, several as a line each with totals. What can be shown is shown, also of a cut or
-// damaged trace; a file that is no trace is named, and the others go on.
+// spillway stats: one trace as a page, several as a line each with totals, or the tables that --by names. What can be
+// shown is shown, also of a cut or damaged trace; a file that is no trace is named, and the others go on.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
+#include "tools/allocation_story.hpp"
 #include "tools/command.hpp"
+#include "tools/one_run.hpp"
 #include "tools/stats_report.hpp"
+#include "tools/stats_tables.hpp"
+#include "tools/terminal.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+// Names in a trace are bytes; what is no UTF-8 is replaced, not an exception.
+std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
 class StatsCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("trace", arguments_, "Trace files (.swt), or a folder of them")->required();
+    app.add_option(
+           "--by", by_,
+           "Tables in place of the page, each trace by itself: one of: class, rule, kernel, iteration, allocation")
+        ->delimiter(',')
+        ->allow_extra_args(false)  // what follows is a trace
+        ->check(CLI::IsMember(section_names()));
+    app.add_option("--explain", explain_,
+                   "Tell the story of one allocation, named by its number or by an address in it (0x...)");
     app.add_flag("--json", json_, "Print JSON: an object for one trace, else traces and totals");
-    app.add_option("--top", top_, "Functions to list, by launches")
+    app.add_option("--top", top_, "Rows to list: kernels, allocations, iterations at either end")
         ->capture_default_str()
         ->check(CLI::Range(0, 1'000'000));
   }
 
   int run() override {
     const TraceList list = list_traces(arguments_);
+    if (!explain_.empty()) return explain(list);
     int code = kSuccess;
     for (const std::string& problem : list.problems) code = complain(problem, kFailure);
-    std::vector<TraceSummary> summaries;
     for (const std::string& path : list.paths) {
-      SummaryReading reading = summarize(path);
-      if (reading.problem) {
-        code = complain(*reading.problem, kFailure);
-      } else {
-        summaries.push_back(std::move(reading.summary));
-      }
+      if (const auto problem = read(path)) code = complain(*problem, kFailure);
     }
-    if (!summaries.empty()) show(summaries, list.paths.size() == 1);
-    return code;
+    if (summaries_.empty()) return code;
+    const auto apart = why_not_one_run(summaries_);
+    const bool one = list.paths.size() == 1;
+    print(json_ ? dumped(json(one, !apart)) : page_for(terminal_of_output(), text(one, !apart)));
+    return apart ? complain(*apart, kFailure) : code;
   }
 
  private:
-  void show(const std::vector<TraceSummary>& summaries, bool one) const {
-    const auto top = static_cast<std::size_t>(top_);
-    if (!json_) return print(one ? stats_page(summaries.front(), top) : stats_list(summaries));
-    nlohmann::ordered_json json;
-    if (one) {
-      json = stats_json(summaries.front(), top);
-    } else {
-      policy::Bytes in, out;
-      std::uint64_t launches = 0;
-      json["traces"] = nlohmann::ordered_json::array();
-      for (const TraceSummary& summary : summaries) {
-        json["traces"].push_back(stats_json(summary, top));
-        in += summary.moved_in();
-        out += summary.moved_out();
-        launches += summary.launches;
-      }
-      json["totals"] = {
-          {"traces", summaries.size()}, {"launches", launches}, {"moved_in", in.count()}, {"moved_out", out.count()}};
-    }
-    // Names in a trace are bytes; what is no UTF-8 is replaced, not an exception.
-    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  std::optional<std::string> read(const std::string& path) {
+    RunFollower run(by_.empty() ? Follows::memory : Follows::memory_and_iterations);
+    TraceSummarizer summarizer(run);
+    RunTableMaker maker;
+    const auto see = [&](const policy::trace::Record& record) {
+      summarizer.add(record);
+      if (!by_.empty()) maker.add(record, run);
+    };
+    return read_trace(path, see, [&](const policy::trace::TraceReader& reader) {
+      summaries_.push_back(summarizer.finish(path, reader));
+      if (!by_.empty()) tables_.push_back(maker.finish(run, reader.header().cost_table));
+    });
   }
 
+  template <class Visit>
+  void each_section(const Visit& visit) const {
+    const std::vector<std::string>& names = section_names();
+    for (const std::string& name : by_) {
+      visit(name, static_cast<Section>(std::find(names.begin(), names.end(), name) - names.begin()));
+    }
+  }
+
+  [[nodiscard]] std::string text(bool one, bool one_run) const {
+    if (by_.empty() && one) return stats_page(summaries_.front(), top());
+    std::string out;
+    if (by_.empty() || !one) out = stats_list(summaries_, one_run ? WithTotals::yes : WithTotals::no);
+    for (std::size_t i = 0; i < tables_.size(); ++i) {
+      out += (out.empty() ? "" : "\n") + stats_opening(summaries_[i]);
+      each_section([&](const std::string& /*name*/, Section section) {
+        out += "\n" + section_text(tables_[i], section, top());
+      });
+    }
+    return out;
+  }
+
+  [[nodiscard]] Json json(bool one, bool one_run) const {
+    Json traces = Json::array();
+    for (std::size_t i = 0; i < summaries_.size(); ++i) {
+      traces.push_back(stats_json(summaries_[i], top()));
+      each_section([&](const std::string& name, Section section) {
+        traces.back()["by_" + name] = section_json(tables_[i], section, top());
+      });
+    }
+    if (one) return traces.front();
+    Json all = {{"traces", traces}, {"one_run", one_run}};
+    if (!one_run) return all;
+    policy::Bytes in, out;
+    std::uint64_t launches = 0;
+    for (const TraceSummary& summary : summaries_) {
+      in += summary.moved_in();
+      out += summary.moved_out();
+      launches += summary.launches;
+    }
+    all["totals"] = {
+        {"traces", summaries_.size()}, {"launches", launches}, {"moved_in", in.count()}, {"moved_out", out.count()}};
+    return all;
+  }
+
+  int explain(const TraceList& list) const {
+    const auto name = parse_allocation_name(explain_);
+    if (!name) {
+      return complain("--explain: " + policy::quoted(explain_) +
+                      " is no allocation; write its number, or an address in it such as 0x7f3a00000000");
+    }
+    if (!list.problems.empty()) return complain(list.problems.front(), kFailure);
+    if (list.paths.size() != 1) {
+      return complain("--explain: " + std::to_string(list.paths.size()) +
+                      " traces are given; numbers and addresses are one process's own: name one of them");
+    }
+    const StoryReading reading = read_story(list.paths.front(), *name);
+    if (reading.problem) return complain(*reading.problem, kFailure);
+    constexpr std::size_t kLeastLines = 40;
+    constexpr std::size_t kTimeColumns = 16;
+    print(json_
+              ? dumped(story_json(reading.story))
+              : prose_for(terminal_of_output(), story_text(reading.story, std::max(top(), kLeastLines)), kTimeColumns));
+    return kSuccess;
+  }
+
+  [[nodiscard]] std::size_t top() const { return static_cast<std::size_t>(top_); }
+
   std::vector<std::string> arguments_;
+  std::vector<std::string> by_;
+  std::string explain_;
   bool json_ = false;
   int top_ = 10;
+  std::vector<TraceSummary> summaries_;
+  std::vector<RunTables> tables_;  // of each, with --by
 };
 
 }  // namespace

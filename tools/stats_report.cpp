@@ -30,7 +30,6 @@ std::string line(const char* title, const std::string& text) {
   return padded + text + "\n";
 }
 
-
 std::string opening(const TraceSummary& summary) {
   const trace::TraceHeader& header = summary.header;
   std::string out = line("trace", harmless(summary.path) + ", " + summary.completeness);
@@ -100,7 +99,13 @@ std::string traffic_table(const TraceSummary& summary) {
   const auto add = [&table](const char* name, const CountAndBytes& of) {
     if (of.count > 0) table.add({name, grouped(of.count), format_bytes(of.bytes)});
   };
-  for (std::size_t i = 1; i < kTo.size(); ++i) add(kTo[i], summary.moves_done[i]);
+  const auto part = [&table](const char* name, Bytes bytes) {
+    if (bytes != Bytes()) table.add({name, "", format_bytes(bytes)});
+  };
+  add(kTo[1], summary.moves_done[1]);
+  part("  in again after it had left", summary.refetched);
+  part("  in for nothing: left untouched", summary.useless);
+  for (std::size_t i = 2; i < kTo.size(); ++i) add(kTo[i], summary.moves_done[i]);
   for (std::size_t i = 0; i < kCopies.size(); ++i) add(kCopies[i], summary.copies[i]);
   add("program's fills", summary.fills);
   for (std::size_t i = 0; i < kTraffic.size(); ++i) add(kTraffic[i], summary.page_traffic[i]);
@@ -146,12 +151,14 @@ std::string launch_table(const TraceSummary& summary, std::size_t most_functions
 
 }  // namespace
 
+std::string stats_opening(const TraceSummary& summary) { return opening(summary); }
+
 std::string stats_page(const TraceSummary& summary, std::size_t most_functions) {
   return opening(summary) + device_tables(summary) + allocation_table(summary) + traffic_table(summary) +
          decision_table(summary) + launch_table(summary, most_functions);
 }
 
-std::string stats_list(const std::vector<TraceSummary>& summaries) {
+std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals totals) {
   TextTable table({{"rank"},
                    {"pid"},
                    {"time"},
@@ -182,8 +189,9 @@ std::string stats_list(const std::vector<TraceSummary>& summaries) {
     out += one.moved_out();
     longest = std::max(longest, one.duration);
   }
-  table.add({"all", std::to_string(summaries.size()), seconds(longest), grouped(launches), grouped(allocations),
-             format_bytes(peak), format_bytes(in), format_bytes(out), grouped(decisions), grouped(dropped), "", ""});
+  if (totals == WithTotals::yes)
+    table.add({"all", std::to_string(summaries.size()), seconds(longest), grouped(launches), grouped(allocations),
+               format_bytes(peak), format_bytes(in), format_bytes(out), grouped(decisions), grouped(dropped), "", ""});
   return table.str();
 }
 

@@ -10,9 +10,12 @@
 
 namespace spillway::tools {
 
+// The first lines of the page: which trace, program, process, settings.
+std::string stats_opening(const TraceSummary& summary);
 std::string stats_page(const TraceSummary& summary, std::size_t most_functions);
-// One line each, and the totals.
-std::string stats_list(const std::vector<TraceSummary>& summaries);
+// One line each, and the totals where they are of one run.
+enum class WithTotals : std::uint8_t { no, yes };
+std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals totals);
 nlohmann::ordered_json stats_json(const TraceSummary& summary, std::size_t most_functions);
 
 }  // namespace spillway::tools

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 namespace spillway::tools {
 namespace {
@@ -62,7 +63,11 @@ class Progress {
     const std::uint64_t percent = std::min<std::uint64_t>(100, bytes * 100 / size_);
     if (percent == percent_) return;
     percent_ = percent;
-    std::fprintf(stderr, "\rreading: %3llu%%", static_cast<unsigned long long>(percent));
+    constexpr std::uint64_t kMarks = 40;
+    const std::string full(percent * kMarks / 100, '#');
+    const std::string rest(kMarks - full.size(), '.');
+    std::fprintf(stderr, "\rreading [%s%s] %3llu%%", full.c_str(), rest.c_str(),
+                 static_cast<unsigned long long>(percent));
     std::fflush(stderr);
   }
 
@@ -83,28 +88,43 @@ bool looks_like_trace(const fs::path& path) {
 
 }  // namespace
 
-std::optional<std::string> read_trace(const std::string& path, const std::function<void(const Record&)>& record,
-                                      const std::function<void(const TraceReader&)>& finished) {
+std::optional<std::string> read_trace(const std::string& path, const TraceVisitor& visitor) {
   File file(path);
   struct stat status {};
   if (!file.is_open() || ::fstat(file.descriptor(), &status) != 0) {
     return path + ": cannot be opened: " + std::strerror(errno) + "; check the path of the trace";
   }
   if (S_ISDIR(status.st_mode)) return path + ": is a folder; name a trace file in it";
-  Progress progress(static_cast<std::uint64_t>(status.st_size));
+  auto progress = std::make_unique<Progress>(static_cast<std::uint64_t>(status.st_size));
   std::uint64_t bytes = 0;
-  TraceReader reader([&](std::span<std::byte> place) {
-    const std::size_t got = file.read(place);
-    progress.at(bytes += got);
+  TraceReader reader([&](std::span<std::byte> place) -> std::size_t {
+    if (visitor.wants_more && !visitor.wants_more()) return 0;
+    std::size_t got = file.read(place);
+    while (got == 0 && file.error() == 0 && visitor.wait_for_more) {
+      progress.reset();  // the line belongs to whoever waits now
+      if (!visitor.wait_for_more()) return 0;
+      got = file.read(place);
+    }
+    bytes += got;
+    if (progress) progress->at(bytes);
     return got;
   });
   if (const auto error = reader.open()) {
     return path + ": byte " + std::to_string(error->offset) + ": " + error->problem;
   }
-  for (Record next; reader.next(next);) record(next);
+  if (visitor.opened) visitor.opened(reader);
+  Record next;
+  while (reader.next(next)) {
+    if (visitor.record) visitor.record(next);
+  }
   if (file.error() != 0) return path + ": cannot be read: " + std::strerror(file.error());
-  finished(reader);
+  if (visitor.finished) visitor.finished(reader);
   return std::nullopt;
+}
+
+std::optional<std::string> read_trace(const std::string& path, const std::function<void(const Record&)>& record,
+                                      const std::function<void(const TraceReader&)>& finished) {
+  return read_trace(path, TraceVisitor{{}, record, finished, {}, {}});
 }
 
 TraceList list_traces(const std::vector<std::string>& arguments) {

@@ -11,9 +11,21 @@
 
 namespace spillway::tools {
 
-// Feeds every record of the file at `path` to `record`. Says nothing on stderr but a progress line for long files,
-// where stderr is a terminal. The reader is left at the end, for its header, report and end.
+// Who is told what while a trace is read. Any may be empty.
+struct TraceVisitor {
+  std::function<void(const policy::trace::TraceReader&)> opened;  // the header is known
+  std::function<void(const policy::trace::Record&)> record;
+  std::function<void(const policy::trace::TraceReader&)> finished;  // at the end: header, report and end
+  // At the end of what there is of a file that may still be written: true to look again, false to stop. Empty: stop.
+  std::function<bool()> wait_for_more;
+  // False ends the reading early, as if the file ended here. Asked every now and then. Empty: never.
+  std::function<bool()> wants_more;
+};
+
+// Feeds every record of the file at `path` to the visitor. Says nothing on stderr but a progress line for long files,
+// where stderr is a terminal.
 // Returns what is wrong with a file that cannot be read at all: one sentence with path, offset and remedy.
+std::optional<std::string> read_trace(const std::string& path, const TraceVisitor& visitor);
 std::optional<std::string> read_trace(const std::string& path,
                                       const std::function<void(const policy::trace::Record&)>& record,
                                       const std::function<void(const policy::trace::TraceReader&)>& finished);

@@ -11,9 +11,7 @@ using namespace policy;
 
 namespace {
 
-constexpr std::uint32_t kMostShapes = 1U << 26;  // ids beyond are damage, not memory
-constexpr std::uint32_t kMostDevices = 256;
-constexpr std::uint64_t kMostChunks = 1U << 22;  // 8 TiB in one allocation: likewise
+constexpr std::uint32_t kMostDeviceRows = 256;  // indices beyond are damage, not memory
 
 std::size_t index_of(auto value) { return static_cast<std::size_t>(value); }
 
@@ -30,7 +28,7 @@ Bytes TraceSummary::moved_out() const { return sum(devices, &DeviceTotals::moved
 Bytes TraceSummary::resident_peak() const { return sum(devices, &DeviceTotals::resident_peak); }
 
 DeviceSummary& TraceSummarizer::device(DeviceIndex index) {
-  const std::uint32_t bounded = std::min(index.value, kMostDevices - 1);
+  const std::uint32_t bounded = std::min(index.value, kMostDeviceRows - 1);
   while (summary_.devices.size() <= bounded) {
     summary_.devices.emplace_back();
     summary_.devices.back().seen.device.value = static_cast<std::uint32_t>(summary_.devices.size() - 1);
@@ -38,152 +36,69 @@ DeviceSummary& TraceSummarizer::device(DeviceIndex index) {
   return summary_.devices[bounded];
 }
 
-void TraceSummarizer::settle(const AllocationSettled& settled) {
-  const auto found = live_.find(settled.allocation);
-  if (!settled.result.ok()) {
-    if (found == live_.end()) return;  // refused by us, and counted there
-    ++summary_.failed_allocations;
-    live_.erase(found);
-    return;
-  }
-  ++summary_.allocations;
-  summary_.allocations_by_backing[index_of(settled.backing)].add(settled.bytes);
-  if (found == live_.end()) return;
-  LiveAllocation& allocation = found->second;
-  allocation.bytes = settled.bytes;
-  allocation.backing = settled.backing;
-  allocation.settled = true;
-  DeviceTotals& totals = device(allocation.device).totals;
-  if (settled.backing == Backing::device) {
-    totals.plain += settled.bytes;
-    return;
-  }
-  totals.managed += settled.bytes;
-  const std::uint64_t chunks = (settled.bytes.count() + kChunk.count() - 1) / kChunk.count();
-  allocation.chunks.resize(std::min(chunks, kMostChunks), Placement::unpopulated);
-}
-
-void TraceSummarizer::release(AllocationId id) {
-  const auto found = live_.find(id);
-  if (found == live_.end()) return;
-  LiveAllocation& allocation = found->second;
-  DeviceTotals& totals = device(allocation.device).totals;
-  if (allocation.settled && allocation.backing == Backing::device) totals.plain -= allocation.bytes;
-  if (allocation.settled && allocation.backing == Backing::managed) {
-    totals.managed -= allocation.bytes;
-    place(allocation, {id, {}, allocation.bytes, Placement::unpopulated, {}, {}, {}});
-  }
-  live_.erase(found);
-}
-
-// Counts the bytes whose placement this changes, and keeps resident and on_host.
-void TraceSummarizer::place(LiveAllocation& allocation, const MoveRange& move) {
-  DeviceTotals& totals = device(allocation.device).totals;
-  const std::uint64_t first = move.offset.count() / kChunk.count();
-  const std::uint64_t end = first + (move.bytes.count() + kChunk.count() - 1) / kChunk.count();
-  const auto in_hbm = [](Placement at) { return at == Placement::device || at == Placement::duplicated; };
-  Bytes changed;
-  for (std::uint64_t i = first; i < std::min<std::uint64_t>(end, allocation.chunks.size()); ++i) {
-    Placement& at = allocation.chunks[i];
-    if (at == move.to) continue;
-    const Bytes size = std::min(kChunk, allocation.bytes.saturating_minus(kChunk * i));
-    changed += size;
-    if (in_hbm(at)) totals.resident -= size;
-    if (at == Placement::host) totals.on_host -= size;
-    if (in_hbm(move.to)) totals.resident += size;
-    if (move.to == Placement::host) totals.on_host += size;
-    if (at == Placement::host && in_hbm(move.to)) totals.moved_in += size;
-    if (at == Placement::device && move.to == Placement::host) totals.moved_out += size;
-    at = move.to;
-  }
-  totals.resident_peak = std::max(totals.resident_peak, totals.resident);
-  if (move.to != Placement::unpopulated) summary_.moves_done[index_of(move.to)].bytes += changed;
-}
-
-void TraceSummarizer::finish_move(const MoveFinished& finished) {
-  const auto found = open_moves_.find(finished.decision);
+void TraceSummarizer::add_move(const MoveFinished& finished) {
   if (finished.outcome == MoveOutcome::failed) ++summary_.moves_failed;
   if (finished.outcome == MoveOutcome::cancelled) ++summary_.moves_cancelled;
-  if (found == open_moves_.end()) return;
-  const MoveRange move = found->second;
-  open_moves_.erase(found);
-  if (finished.outcome != MoveOutcome::done) return;
-  ++summary_.moves_done[index_of(move.to)].count;
-  if (const auto allocation = live_.find(move.allocation); allocation != live_.end()) place(allocation->second, move);
-}
-
-void TraceSummarizer::count_launch(LaunchShapeId shape) {
-  const std::uint32_t function = shape.value < function_of_shape_.size() ? function_of_shape_[shape.value] : 0;
-  ++functions_[function].launches;
+  const FinishedMove* const move = run_.finished_move();
+  if (move == nullptr || finished.outcome != MoveOutcome::done) return;
+  CountAndBytes& of = summary_.moves_done[index_of(move->range.to)];
+  ++of.count;
+  if (move->range.to != Placement::unpopulated) of.bytes += move->changed;
+  summary_.refetched += move->refetched;
 }
 
 struct TraceSummarizer::EventAdder {
   TraceSummarizer& to;
   TraceSummary& summary;
+  bool known;  // the allocation that an AllocationSettled names: what we refused is not
 
   void operator()(const DeviceSeen& event) const { to.device(event.device).seen = event; }
-  void operator()(const HostMemorySeen& /*event*/) const {}
-  void operator()(const DeviceReserved& event) const {
-    to.device(event.device).reserved.add(event.bytes);
-    to.device(event.device).totals.reserved += event.bytes;
-  }
-  void operator()(const FunctionSeen& event) const { to.functions_[event.function.value].name = event.name; }
-  void operator()(const CallerSeen& /*event*/) const {}
+  void operator()(const DeviceReserved& event) const { to.device(event.device).reserved.add(event.bytes); }
   void operator()(const AllocationRequested& event) const {
     summary.allocations_by_kind[index_of(event.kind)].add(event.bytes);
-    to.live_[event.allocation] = {event.device, event.bytes, Backing::device, false, {}};
   }
-  void operator()(const AllocationSettled& event) const { to.settle(event); }
-  void operator()(const FreeRequested& /*event*/) const {}
+  void operator()(const AllocationSettled& event) const {
+    if (!event.result.ok()) {
+      if (known) ++summary.failed_allocations;
+      return;
+    }
+    ++summary.allocations;
+    summary.allocations_by_backing[index_of(event.backing)].add(event.bytes);
+  }
   void operator()(const Freed& event) const {
-    if (!event.result.ok()) return;
-    ++summary.frees;
-    to.release(event.allocation);
+    if (event.result.ok()) ++summary.frees;
   }
-  void operator()(const LaunchShapeSeen& event) const {
-    ++summary.shapes;
-    if (event.shape.value >= kMostShapes) return;
-    if (to.function_of_shape_.size() <= event.shape.value) to.function_of_shape_.resize(event.shape.value + 1);
-    to.function_of_shape_[event.shape.value] = event.function.value;
-  }
-  void operator()(const Launched& event) const {
+  void operator()(const LaunchShapeSeen& /*event*/) const { ++summary.shapes; }
+  void operator()(const Launched& /*event*/) const {
     ++summary.launches;
-    to.count_launch(event.shape);
+    const std::uint32_t function = to.run_.launched().value;
+    if (to.launches_of_.size() <= function) to.launches_of_.resize(function + 1);
+    ++to.launches_of_[function];
   }
   void operator()(const Copied& event) const { summary.copies[index_of(event.kind)].add(event.bytes); }
   void operator()(const Filled& event) const { summary.fills.add(event.bytes); }
-  void operator()(const GraphSeen& /*event*/) const {}
   void operator()(const GraphLaunched& /*event*/) const {
     ++summary.launches;
     ++summary.graph_launches;
   }
-  void operator()(const MoveFinished& event) const { to.finish_move(event); }
-  void operator()(const KernelTimed& /*event*/) const {}
+  void operator()(const MoveFinished& event) const { to.add_move(event); }
   void operator()(const PagesObserved& event) const { summary.page_traffic[index_of(event.traffic)].add(event.bytes); }
   void operator()(const EventsDropped& event) const { summary.dropped_events += event.count; }
-  void operator()(const TimePassed& /*event*/) const {}
+  template <class Other>
+  void operator()(const Other& /*event*/) const {}
 };
 
 // Bytes that a decision speaks of.
-struct TraceSummarizer::DecisionAdder {
-  TraceSummarizer& to;
-  DecisionId id;
+struct TraceSummarizer::BytesOf {
+  const RunFollower& run;
 
   [[nodiscard]] Bytes requested(AllocationId allocation) const {
-    const auto found = to.live_.find(allocation);
-    return found == to.live_.end() ? Bytes() : found->second.bytes;
+    const FollowedAllocation* const found = run.find(allocation);
+    return found == nullptr ? Bytes() : found->bytes;
   }
   Bytes operator()(const BackAllocation& decision) const { return requested(decision.allocation); }
-  Bytes operator()(const RefuseAllocation& decision) const {
-    const Bytes bytes = requested(decision.allocation);
-    to.summary_.refused.add(bytes);
-    to.live_.erase(decision.allocation);
-    return bytes;
-  }
-  Bytes operator()(const MoveRange& decision) const {
-    to.open_moves_[id] = decision;
-    return decision.bytes;
-  }
+  Bytes operator()(const RefuseAllocation& decision) const { return requested(decision.allocation); }
+  Bytes operator()(const MoveRange& decision) const { return decision.bytes; }
   Bytes operator()(const AdviseRange& decision) const { return decision.bytes; }
   Bytes operator()(const CancelMoves& /*decision*/) const { return {}; }
   Bytes operator()(const Note& decision) const { return decision.bytes; }
@@ -191,16 +106,23 @@ struct TraceSummarizer::DecisionAdder {
 
 void TraceSummarizer::add(const trace::Record& record) {
   summary_.duration = std::max(summary_.duration, record.time);
-  if (record.kind == trace::RecordKind::event) {
-    std::visit(EventAdder{*this, summary_}, record.event.body);
-  } else if (record.kind == trace::RecordKind::decision) {
+  if (record.kind == trace::RecordKind::decision) {
     ++summary_.decision_count;
-    const Bytes bytes = std::visit(DecisionAdder{*this, record.decision.id}, record.decision.body);
+    const Bytes bytes = std::visit(BytesOf{run_}, record.decision.body);
     summary_.decisions[{record.decision.body.index(), record.decision.cause.reason}].add(bytes);
+    if (std::holds_alternative<RefuseAllocation>(record.decision.body)) summary_.refused.add(bytes);
+    return run_.add(record);
   }
+  const auto* settled = std::get_if<AllocationSettled>(&record.event.body);
+  const bool known = settled != nullptr && run_.find(settled->allocation) != nullptr;
+  run_.add(record);
+  std::visit(EventAdder{*this, summary_, known}, record.event.body);
+  for (const UselessMove& useless : run_.useless()) summary_.useless += useless.bytes;
 }
 
 void TraceSummarizer::add_end(const trace::TraceReader& reader) {
+  const std::vector<DeviceTotals>& followed = run_.devices();
+  for (std::size_t i = 0; i < followed.size(); ++i) device({static_cast<std::uint32_t>(i)}).totals = followed[i];
   if (const auto& end = reader.end()) {
     summary_.end_reason = end->reason;
     summary_.dropped_events = std::max(summary_.dropped_events, end->dropped_events);
@@ -229,13 +151,15 @@ TraceSummary TraceSummarizer::finish(const std::string& path, const trace::Trace
   summary_.file_bytes = reader.report().bytes;
   summary_.records = reader.records();
   summary_.unknown_records = reader.unknown_records();
-  summary_.moves_open = open_moves_.size();
-  for (const auto& [id, allocation] : live_) {
+  summary_.moves_open = run_.open_moves();
+  for (const auto& [id, allocation] : run_.live()) {
     if (allocation.settled) summary_.live_at_end.add(allocation.bytes);
   }
-  for (auto& [id, function] : functions_) {
-    if (function.name.empty()) function.name = id == 0 ? "(unknown)" : "(function " + std::to_string(id) + ")";
-    if (function.launches > 0) summary_.functions.push_back(std::move(function));
+  for (std::uint32_t id = 0; id < launches_of_.size(); ++id) {
+    if (launches_of_[id] == 0) continue;
+    std::string name = run_.name({id});
+    if (name.empty()) name = id == 0 ? "(unknown)" : "(function " + std::to_string(id) + ")";
+    summary_.functions.push_back({std::move(name), launches_of_[id]});
   }
   std::sort(summary_.functions.begin(), summary_.functions.end(), [](const auto& a, const auto& b) {
     return a.launches != b.launches ? a.launches > b.launches : a.name < b.name;
@@ -245,7 +169,8 @@ TraceSummary TraceSummarizer::finish(const std::string& path, const trace::Trace
 }
 
 SummaryReading summarize(const std::string& path) {
-  TraceSummarizer summarizer;
+  RunFollower run(Follows::memory);
+  TraceSummarizer summarizer(run);
   SummaryReading reading;
   reading.problem = read_trace(
       path, [&](const trace::Record& record) { summarizer.add(record); },
@@ -264,7 +189,7 @@ const char* name_of(Reason reason) {
 
 const char* name_of(AllocationKind kind) {
   static constexpr std::array kNames = {"linear",   "pitched",  "stream-ordered", "program's own managed",
-                                        "physical", "imported", "array"};
+                                        "physical", "imported", "array",          "unspillable"};
   return kNames[index_of(kind)];
 }
 

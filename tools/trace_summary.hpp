@@ -1,6 +1,6 @@
 // What a trace holds, in figures: the one place that adds them up, for stats, replay, plan and view.
 //
-// Fed record by record, in bounded memory: live allocations, functions and shapes are kept, never events.
+// Fed record by record, in the bounded memory of RunFollower, which says what the records did.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "policy/trace/trace_reader.hpp"
+#include "tools/run_follower.hpp"
 
 namespace spillway::tools {
 
@@ -48,7 +48,7 @@ struct TraceSummary {
   policy::Nanoseconds duration;  // time of the last record
 
   std::vector<DeviceSummary> devices;                   // by index
-  std::array<CountAndBytes, 7> allocations_by_kind;     // as requested; AllocationKind
+  std::array<CountAndBytes, 8> allocations_by_kind;     // as requested; AllocationKind
   std::array<CountAndBytes, 2> allocations_by_backing;  // as settled; Backing
   std::uint64_t allocations = 0;
   std::uint64_t failed_allocations = 0;  // by the driver
@@ -64,6 +64,8 @@ struct TraceSummary {
   CountAndBytes fills;
 
   std::array<CountAndBytes, 4> moves_done;  // by the placement moved to; bytes whose placement changed
+  policy::Bytes refetched;                  // moved in again after it had left HBM
+  policy::Bytes useless;                    // moved in, and moved out or freed before anything touched it
   std::uint64_t moves_failed = 0;
   std::uint64_t moves_cancelled = 0;
   std::uint64_t moves_open = 0;               // at the end
@@ -80,38 +82,24 @@ struct TraceSummary {
   [[nodiscard]] policy::Bytes resident_peak() const;  // of all devices
 };
 
+// Feeds the records to `run` and adds up what they say.
 class TraceSummarizer {
  public:
+  explicit TraceSummarizer(RunFollower& run) : run_(run) {}
   void add(const policy::trace::Record& record);
-  // Figures up to the last record; totals as added up here.
-  [[nodiscard]] const TraceSummary& so_far() const { return summary_; }
   // Once, at the end.
   TraceSummary finish(const std::string& path, const policy::trace::TraceReader& reader);
 
  private:
-  struct LiveAllocation {
-    policy::DeviceIndex device;
-    policy::Bytes bytes;
-    policy::Backing backing = policy::Backing::device;
-    bool settled = false;
-    std::vector<policy::Placement> chunks;  // managed only
-  };
-
   struct EventAdder;
-  struct DecisionAdder;
+  struct BytesOf;
   DeviceSummary& device(policy::DeviceIndex index);
-  void settle(const policy::AllocationSettled& settled);
-  void release(policy::AllocationId allocation);
-  void finish_move(const policy::MoveFinished& finished);
-  void place(LiveAllocation& allocation, const policy::MoveRange& move);
-  void count_launch(policy::LaunchShapeId shape);
+  void add_move(const policy::MoveFinished& finished);
   void add_end(const policy::trace::TraceReader& reader);
 
+  RunFollower& run_;
   TraceSummary summary_;
-  std::unordered_map<policy::AllocationId, LiveAllocation> live_;
-  std::unordered_map<policy::DecisionId, policy::MoveRange> open_moves_;
-  std::vector<std::uint32_t> function_of_shape_;                  // by id
-  std::unordered_map<std::uint32_t, FunctionSummary> functions_;  // by id; 0: shape unknown
+  std::vector<std::uint64_t> launches_of_;  // by function; 0: shape unknown
 };
 
 // Reads one file into a summary; the text is what is wrong with a file that cannot be read.

@@ -234,6 +234,43 @@ TEST_F(TraceWriterTest, FullQueueDropsCountsAndMarksThePlace) {
   EXPECT_EQ(trace.lost, 30U);
 }
 
+// Frames of random times hardly shrink, so that the limit is met.
+FrameBytes large_frame(std::int64_t number) {
+  FrameBuilder builder;
+  std::uint64_t random = static_cast<std::uint64_t>(number) * 2654435761U + 1;
+  for (int i = 0; i < 4000; ++i) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    const auto stream = static_cast<std::uint32_t>(random >> 32U);
+    static_cast<void>(builder.add({Nanoseconds(number * 1000 + i), Launched{{stream}, {stream ^ 7U}}}));
+  }
+  return *builder.finish();
+}
+
+TEST_F(TraceWriterTest, AFullFileStaysWithinItsSizeCountsTheRestAndHasItsEnd) {
+  TraceWriterOptions given = options("a.swt");
+  given.most_bytes = std::uint64_t{1} << 20U;
+  TraceWriter writer(given);
+  constexpr std::int64_t kFrames = 100;
+  for (std::int64_t i = 0; i < kFrames; ++i) {
+    writer.submit(large_frame(i));
+    writer.flush_now();
+  }
+  EXPECT_EQ(reports_, 1);
+  EXPECT_THAT(report_, HasSubstr("a.swt has reached 1048576 bytes (trace.max_size)"));
+  EXPECT_TRUE(writer.is_on());
+  const ReadTrace before = read_trace(writer.path());
+  EXPECT_GT(before.lost, 0U) << "also for whoever looks before the end";
+  writer.close(end_text("exit"));
+  EXPECT_LE(fs::file_size(writer.path()), given.most_bytes);
+  EXPECT_GE(fs::file_size(writer.path()), given.most_bytes * 9 / 10);
+  const ReadTrace trace = read_trace(writer.path());
+  EXPECT_TRUE(trace.whole);
+  EXPECT_EQ(trace.reason, "exit");
+  EXPECT_GT(trace.launches, 0U);
+  EXPECT_EQ(trace.launches + trace.lost, 4000U * kFrames);
+  EXPECT_EQ(writer.dropped_records(), trace.lost);
+}
+
 TEST_F(TraceWriterTest, KillLosesNothingThatWasSubmittedBefore) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

@@ -28,7 +28,7 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
     case 4:
       return CallerSeen{id<CallerId>(), text()};
     case 5:
-      return AllocationRequested{id<AllocationId>(), id<DeviceIndex>(), bytes(),      one_of<AllocationKind>(7),
+      return AllocationRequested{id<AllocationId>(), id<DeviceIndex>(), bytes(),      one_of<AllocationKind>(8),
                                  id<CallerId>(),     id<StreamId>(),    below(2) == 1};
     case 6:
       return AllocationSettled{id<AllocationId>(), id<Address>(), bytes(), one_of<Backing>(2), result()};

@@ -14,7 +14,6 @@
 #include "tests/support/random_events.hpp"
 #include "tests/support/sample_trace.hpp"
 #include "tools/view/heat_map.hpp"
-#include "tools/view/iterations.hpp"
 #include "tools/view/page.hpp"
 #include "tools/view/residency_series.hpp"
 #include "tools/view/time_bins.hpp"
@@ -244,39 +243,6 @@ TEST(ViewPieces, SayWhereEveryChunkWas) {
       }
     }
   }
-}
-
-TEST(ViewIterations, BeginWhereThePolicySaidSo) {
-  Iterations iterations;
-  for (std::uint32_t shape = 1; shape <= 12; ++shape) iterations.shape({{shape}, {shape}, 64, {}});
-  Forecast forecast;  // says when the policy would have noted it
-  std::uint64_t noted = 0;
-  for (std::uint64_t i = 1; i <= 400; ++i) {
-    const auto shape = static_cast<std::uint32_t>(1 + i % 12);
-    iterations.launched(Nanoseconds(static_cast<std::int64_t>(i * 10)), LaunchShapeId{shape});
-    forecast.launched(launch_key({shape}, 64), {shape});
-    if (forecast.candidate() == LaunchCount()) continue;
-    noted = i;
-    forecast.accept();
-    iterations.note("a note about something else");
-    iterations.note("an iteration of 12 launches was found");
-  }
-  ASSERT_GT(noted, 0U);
-  const auto& boundaries = iterations.boundaries();
-  ASSERT_EQ(boundaries.size(), 1 + (400 - noted) / 12);
-  EXPECT_TRUE(boundaries.front().found);
-  for (std::size_t i = 0; i < boundaries.size(); ++i) {
-    EXPECT_EQ(boundaries[i].launches, noted + 12 * i);
-    EXPECT_EQ(boundaries[i].time.count(), static_cast<std::int64_t>(boundaries[i].launches * 10));
-    EXPECT_EQ(boundaries[i].found, i == 0);
-  }
-}
-
-TEST(ViewIterations, WithoutANoteThereAreNone) {
-  Iterations iterations;
-  iterations.shape({{1}, {1}, 64, {}});
-  for (int i = 0; i < 400; ++i) iterations.launched(Nanoseconds(i), LaunchShapeId{1});
-  EXPECT_TRUE(iterations.boundaries().empty());
 }
 
 // A peak of a moment must be seen from afar, or a broken budget would not be.

@@ -28,20 +28,17 @@ struct TraceView::EventAdder {
     to.allocations_.freed(time, event);
     to.note_residency(time);
   }
-  void operator()(const LaunchShapeSeen& event) const {
-    to.allocations_.shape(event);
-    to.iterations_.shape(event);
-  }
+  void operator()(const LaunchShapeSeen& event) const { to.allocations_.shape(event); }
   void operator()(const Launched& event) const {
     to.allocations_.launched(LaunchCode::of(event.shape));
     to.timeline_.launched(time, event.stream, LaunchCode::of(event.shape));
-    to.iterations_.launched(time, event.shape);
+    to.note_iteration(time);
   }
   void operator()(const GraphSeen& event) const { to.allocations_.graph(event); }
   void operator()(const GraphLaunched& event) const {
     to.allocations_.launched(LaunchCode::of(event.graph));
     to.timeline_.launched(time, event.stream, LaunchCode::of(event.graph));
-    to.iterations_.launched(time, event.graph);
+    to.note_iteration(time);
   }
   void operator()(const Copied& event) const {
     to.timeline_.copied(time, event);
@@ -49,10 +46,8 @@ struct TraceView::EventAdder {
   }
   void operator()(const Filled& event) const { to.timeline_.filled(time, event); }
   void operator()(const MoveFinished& event) const {
-    const TraceSummary& summary = to.summarizer_.so_far();
-    to.moves_.finish(time, event, (summary.moved_in() + summary.moved_out()).saturating_minus(to.crossed_),
-                     to.allocations_);
-    to.crossed_ = summary.moved_in() + summary.moved_out();
+    const FinishedMove* move = to.run_.finished_move();
+    to.moves_.finish(time, event, move == nullptr ? Bytes() : move->in + move->out, to.allocations_);
     to.note_residency(time);
   }
   void operator()(const KernelTimed& event) const { to.timeline_.timed(event); }
@@ -76,7 +71,6 @@ void TraceView::add(const trace::Record& record) {
 
 void TraceView::decide(Nanoseconds time, const Decision& decision) {
   allocations_.decide(decision);
-  if (const auto* note = std::get_if<Note>(&decision.body)) iterations_.note(note->text);
   if (const auto* move = std::get_if<MoveRange>(&decision.body)) {
     moves_.decide(time, decision, *move, allocations_);
     note_residency(time);
@@ -85,11 +79,19 @@ void TraceView::decide(Nanoseconds time, const Decision& decision) {
 }
 
 void TraceView::note_residency(Nanoseconds time) {
-  const std::vector<DeviceSummary>& devices = summarizer_.so_far().devices;
+  const std::vector<DeviceTotals>& devices = run_.devices();
   if (residency_.size() < devices.size()) residency_.resize(devices.size());
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    residency_[i].add(time, devices[i].totals, moves_.arriving({static_cast<std::uint32_t>(i)}));
+    residency_[i].add(time, devices[i], moves_.arriving({static_cast<std::uint32_t>(i)}));
   }
+}
+
+void TraceView::note_iteration(Nanoseconds time) {
+  constexpr std::size_t kMost = 100'000;
+  if (!run_.iteration_ended() || iteration_time_.rows() >= kMost) return;
+  iteration_time_.add(time.count());
+  iteration_launches_.add(run_.launches());
+  iteration_found_.add(std::uint32_t{iteration_time_.rows() == 1});
 }
 
 Json TraceView::devices_json(const TraceSummary& summary) {
@@ -140,7 +142,8 @@ ViewData TraceView::finish(const std::string& path, const trace::TraceReader& re
   json["reasons"] = reasons;
   json["devices"] = devices_json(summary);
   json["timeline"] = timeline_.finish();
-  json["iterations"] = iterations_.to_json(blocks_);
+  json["iterations"] =
+      blocks_.add({{"time", &iteration_time_}, {"launches", &iteration_launches_}, {"found", &iteration_found_}});
   json["allocations"] = allocations_.finish(blocks_);
   json["heat_map"] = heat_map_json(allocations_.all(), moves_.done(), blocks_);
   json["moves"] = moves_.to_json(blocks_);

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "policy/trace/trace_reader.hpp"
+#include "tools/run_follower.hpp"
 #include "tools/trace_summary.hpp"
 #include "tools/view/allocations.hpp"
 #include "tools/view/blocks.hpp"
 #include "tools/view/decisions.hpp"
-#include "tools/view/iterations.hpp"
 #include "tools/view/moves.hpp"
 #include "tools/view/residency_series.hpp"
 #include "tools/view/timeline.hpp"
@@ -35,17 +35,19 @@ class TraceView {
   struct EventAdder;
   void decide(policy::Nanoseconds time, const policy::Decision& decision);
   void note_residency(policy::Nanoseconds time);
+  void note_iteration(policy::Nanoseconds time);
   Json devices_json(const TraceSummary& summary);
 
-  TraceSummarizer summarizer_;
+  RunFollower run_;
+  TraceSummarizer summarizer_{run_};
   Blocks blocks_;
   Allocations allocations_;
   Timeline timeline_{blocks_};
   Moves moves_;
   Decisions decisions_;
-  Iterations iterations_;
   std::vector<ResidencySeries> residency_;  // by device
-  policy::Bytes crossed_;                   // by the summary, before the latest record
+  Column iteration_time_, iteration_launches_,
+      iteration_found_;  // where iterations end; the first: where one was found
 };
 
 // The text is what is wrong with a file that cannot be read.

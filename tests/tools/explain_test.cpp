@@ -1,0 +1,90 @@
+// `spillway stats --explain`: the story of one allocation.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/sample_trace.hpp"
+#include "tests/support/trace_maker.hpp"
+#include "tests/tools/trace_command_test.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using ::testing::HasSubstr;
+using ExplainTest = TraceCommandTest;
+
+TEST_F(ExplainTest, StoryIsTheGoldenOne) {
+  put("run.swt", tests::training_trace());
+  const auto result = spillway({"stats", "run.swt", "--explain", "3"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  expect_golden("explain.txt", result.out);
+}
+
+TEST_F(ExplainTest, JsonHasTheFigures) {
+  put("run.swt", tests::training_trace());
+  const auto json = nlohmann::json::parse(spillway({"stats", "run.swt", "--explain", "2", "--json"}).out);
+  constexpr std::uint64_t kMiB = 1U << 20U;
+  EXPECT_EQ(json["bytes"], 16 * kMiB);
+  EXPECT_EQ(json["launches"], 80) << "adam, four times in each of 20 iterations";
+  EXPECT_EQ(json["moves"], 33) << "to the host, then in and out in 16 iterations";
+  EXPECT_EQ(json["moved_in"], 64 * kMiB);
+  EXPECT_EQ(json["moved_out"], 64 * kMiB);
+  EXPECT_EQ(json["refetched"], 60 * kMiB) << "all but the first time";
+  EXPECT_EQ(json["useless"], 0) << "adam uses what comes in";
+  EXPECT_EQ(json["classes"][0]["class"], "optimizer");
+  EXPECT_EQ(json["kernels"][0]["demangled"], "adam(float*, float*, int)");
+  EXPECT_EQ(json["kernels"][0]["first"], 21);
+  EXPECT_EQ(json["freed"], false);
+  EXPECT_EQ(json["on_host"], 16 * kMiB);
+  // Asked, backed, given, and a line a move.
+  EXPECT_EQ(json["lines"].size(), 36U);
+  EXPECT_THAT(json["lines"].back()["outcome"].get<std::string>(), HasSubstr("4 MiB crossed to the host"));
+}
+
+TEST_F(ExplainTest, AddressNamesTheLastThatHeldIt) {
+  tests::TraceMaker maker({});
+  maker.allocate(1, policy::Bytes(1 << 20), policy::Backing::device, {0x1000000});
+  maker.event(policy::Freed{{1}, {}});
+  maker.allocate(2, policy::Bytes(2 << 20), policy::Backing::device, {0x1000000});
+  put("run.swt", maker.finish());
+  const auto result = spillway({"stats", "run.swt", "--explain", "0x1000fff"});
+  EXPECT_THAT(result.out, HasSubstr("Allocation 2: 2 MiB of plain device memory at 0x1000000"));
+  EXPECT_THAT(result.out, HasSubstr("Before it, allocation 1 held that address."));
+  EXPECT_THAT(spillway({"stats", "run.swt", "--explain", "0x10"}).err, HasSubstr("holds the address 0x10;"));
+}
+
+TEST_F(ExplainTest, RefusedAllocationSaysWhy) {
+  put("run.swt", tests::sample_trace());
+  const auto result = spillway({"stats", "run.swt", "--explain", "4"});
+  EXPECT_THAT(result.out, HasSubstr("Allocation 4: 1 GiB, refused"));
+  EXPECT_THAT(result.out, HasSubstr("because the host memory that may be used is used up"));
+}
+
+TEST_F(ExplainTest, CutTraceTellsWhatItHas) {
+  const std::vector<std::byte> whole = tests::training_trace();
+  put("cut.swt", {whole.begin(), whole.end() - 40});
+  const auto result = spillway({"stats", "cut.swt", "--explain", "3"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("The trace is not whole: cut at byte " + std::to_string(whole.size() - 40)));
+}
+
+TEST_F(ExplainTest, MistakesAreOneLine) {
+  put("run.swt", tests::training_trace());
+  put("other.swt", tests::training_trace());
+  const auto complaint = [this](std::vector<std::string> arguments, int code) {
+    arguments.insert(arguments.begin(), "stats");
+    const auto result = spillway(arguments);
+    EXPECT_EQ(result.exit_code, code);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(complaint({"run.swt", "--explain", "weights"}, 2), HasSubstr("\"weights\" is no allocation"));
+  EXPECT_THAT(complaint({"run.swt", "--explain", "99"}, 1), HasSubstr("this trace has no allocation 99"));
+  EXPECT_THAT(complaint({"run.swt", "other.swt", "--explain", "1"}, 2), HasSubstr("2 traces are given"));
+  expect_bad_traces_named({"stats", "--explain", "1"});
+}
+
+}  // namespace
+}  // namespace spillway::tools

@@ -1,0 +1,249 @@
+// `spillway export`: the SQLite file answers its page's ten questions with stats' figures, CSV has its columns, and bad
+// input is one line.
+#include <gmock/gmock.h>
+#include <sqlite3.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/sample_trace.hpp"
+#include "tests/support/trace_maker.hpp"
+#include "tests/tools/trace_command_test.hpp"
+#include "tools/exporter.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ExportTest = TraceCommandTest;
+
+// Rows as JSON objects.
+json query(const std::filesystem::path& path, const std::string& sql) {
+  sqlite3* database = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  sqlite3_stmt* statement = nullptr;
+  EXPECT_EQ(sqlite3_prepare_v2(database, sql.c_str(), -1, &statement, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+  json rows = json::array();
+  while (sqlite3_step(statement) == SQLITE_ROW) {
+    json row = json::object();
+    for (int i = 0; i < sqlite3_column_count(statement); ++i) {
+      json value;
+      if (sqlite3_column_type(statement, i) == SQLITE_INTEGER) value = sqlite3_column_int64(statement, i);
+      if (sqlite3_column_type(statement, i) == SQLITE_TEXT) {
+        value = reinterpret_cast<const char*>(sqlite3_column_text(statement, i));
+      }
+      row[sqlite3_column_name(statement, i)] = value;
+    }
+    rows.push_back(std::move(row));
+  }
+  sqlite3_finalize(statement);
+  sqlite3_close(database);
+  return rows;
+}
+
+// The page's questions, in order.
+std::vector<std::string> questions() {
+  std::ifstream file(SQLITE_PAGE);
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  std::vector<std::string> found;
+  for (std::size_t at = page.find("```sql"); at != std::string::npos; at = page.find("```sql", at + 1)) {
+    const std::size_t begin = at + 6;
+    found.push_back(page.substr(begin, page.find("```", begin) - begin));
+  }
+  return found;
+}
+
+// The rows with these columns only.
+json only(const json& rows, const std::vector<std::string>& columns) {
+  json out = json::array();
+  for (const json& row : rows) {
+    json one = json::object();
+    for (const std::string& column : columns) one[column] = row[column];
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+json sorted_by(json rows, const std::string& column) {
+  std::sort(rows.begin(), rows.end(), [&](const json& a, const json& b) { return a[column] < b[column]; });
+  return rows;
+}
+
+TEST_F(ExportTest, SqliteAnswersTenQuestionsWithStatsFigures) {
+  put("run.swt", tests::training_trace());
+  ASSERT_EQ(spillway({"export", "run.swt", "--format", "sqlite", "-o", "run.db"}).exit_code, 0);
+  const json stats =
+      json::parse(spillway({"stats", "run.swt", "--json", "--by", "class,rule,kernel,iteration,allocation"}).out);
+  const std::vector<std::string> asked = questions();
+  ASSERT_EQ(asked.size(), 10U);
+  const auto answer = [&](std::size_t number) { return query(folder_ / "run.db", asked[number - 1]); };
+
+  EXPECT_EQ(answer(1)[0]["moved_in"], stats["traffic"]["moved_in"]);
+  EXPECT_EQ(answer(1)[0]["moved_out"], stats["traffic"]["moved_out"]);
+
+  EXPECT_EQ(only(answer(2), {"class", "moves", "moved_in", "moved_out"}),
+            sorted_by(only(stats["by_class"], {"class", "moves", "moved_in", "moved_out"}), "class"));
+  EXPECT_EQ(only(answer(3), {"rule", "moves", "moved_in", "moved_out"}),
+            only(stats["by_rule"], {"rule", "moves", "moved_in", "moved_out"}));
+
+  json kernels = json::array();
+  for (const json& row : stats["by_kernel"]) {
+    if (row["launches"] > 0) kernels.push_back(row);
+  }
+  EXPECT_EQ(sorted_by(answer(4), "demangled"),
+            sorted_by(only(kernels, {"demangled", "launches", "host_bytes"}), "demangled"));
+
+  const json iterations = answer(5);
+  ASSERT_EQ(iterations.size(), stats["by_iteration"].size());
+  json slowest;
+  for (std::size_t i = 0; i < iterations.size(); ++i) {
+    const json& row = stats["by_iteration"][i];
+    const std::int64_t time = row["end_ns"].get<std::int64_t>() - row["begin_ns"].get<std::int64_t>();
+    EXPECT_EQ(iterations[i]["time_ns"], time);
+    for (const char* figure : {"iteration", "launches", "moved_in", "moved_out"})
+      EXPECT_EQ(iterations[i][figure], row[figure]);
+    if (row["complete"] == true && row["iteration"] > 0 && (slowest.is_null() || slowest["time_ns"] < time)) {
+      slowest = {{"iteration", row["iteration"]}, {"time_ns", time}};
+    }
+  }
+  EXPECT_EQ(answer(6)[0], slowest);
+  EXPECT_EQ(answer(7), only(stats["by_allocation"], {"allocation", "moved_in", "moved_out"}));
+  EXPECT_EQ(answer(8)[0]["refetched"], stats["traffic"]["refetched"]);
+  EXPECT_EQ(answer(8)[0]["useless"], stats["traffic"]["useless"]);
+
+  json decisions = json::array();
+  for (const json& row : stats["decisions"]) {
+    const std::string name = row["decision"];
+    decisions.push_back({{"kind", name.substr(0, name.find(' '))},
+                         {"reason", row["reason"]},
+                         {"count", row["count"]},
+                         {"bytes", row["bytes"]}});
+  }
+  std::sort(decisions.begin(), decisions.end(), [](const json& a, const json& b) {
+    return std::pair(a["kind"], a["reason"]) < std::pair(b["kind"], b["reason"]);
+  });
+  EXPECT_EQ(answer(9), decisions);
+
+  EXPECT_EQ(answer(10)[0]["backing"], "managed");
+  EXPECT_EQ(answer(10)[0]["count"], stats["allocations"]["managed"]["count"]);
+  EXPECT_EQ(answer(10)[0]["bytes"], stats["allocations"]["managed"]["bytes"]);
+  EXPECT_EQ(answer(10)[0]["live"], stats["allocations"]["live_at_end"]["count"]);
+}
+
+// Another trace: plain memory, a refusal, a cancelled move, recorded totals.
+TEST_F(ExportTest, SqliteHasWhatWasRefusedAndWhatFailed) {
+  put("run.swt", tests::sample_trace());
+  ASSERT_EQ(spillway({"export", "run.swt", "--format", "sqlite", "-o", "run.db"}).exit_code, 0);
+  const auto rows = query(folder_ / "run.db", "SELECT allocation, outcome, requested_bytes FROM allocation ORDER BY 1");
+  EXPECT_EQ(rows[0]["outcome"], "freed");
+  EXPECT_EQ(rows[1]["outcome"], "live");
+  EXPECT_EQ(rows[3]["outcome"], "refused");
+  EXPECT_EQ(rows[3]["requested_bytes"], 1 << 30);
+  EXPECT_EQ(query(folder_ / "run.db", "SELECT count(*) AS n FROM move WHERE outcome = 'cancelled'")[0]["n"], 1);
+  EXPECT_EQ(query(folder_ / "run.db", "SELECT moved_in_bytes AS n FROM device_end")[0]["n"], 2 << 20);
+  EXPECT_EQ(query(folder_ / "run.db", "PRAGMA integrity_check")[0]["integrity_check"], "ok");
+  const json decisions =
+      query(folder_ / "run.db", "SELECT sum(bytes) AS n FROM decision WHERE kind IN ('back', 'refuse')");
+  EXPECT_EQ(decisions[0]["n"], (1 + 5 + 3 + 1024) << 20);
+}
+
+TEST_F(ExportTest, PiecesHoldWhatLiesInside) {
+  put("run.swt", tests::training_trace());
+  ASSERT_EQ(spillway({"export", "run.swt", "--format", "sqlite", "-o", "run.db", "--iteration", "3..4"}).exit_code, 0);
+  EXPECT_EQ(query(folder_ / "run.db", "SELECT count(*) AS n FROM launch")[0]["n"], 48);
+  EXPECT_EQ(query(folder_ / "run.db", "SELECT count(*) AS n FROM iteration")[0]["n"], 2);
+  EXPECT_EQ(query(folder_ / "run.db", "SELECT count(*) AS n FROM allocation")[0]["n"], 3) << "names are whole";
+  const auto late = spillway({"export", "run.swt", "--format", "csv", "-o", "-", "--iteration", "100"});
+  EXPECT_EQ(std::count(late.out.begin(), late.out.end(), '\n'), 1) << "the titles";
+  EXPECT_THAT(late.err, HasSubstr("the trace has 19 iterations"));
+}
+
+TEST_F(ExportTest, CsvHasItsColumnsInEveryLine) {
+  put("run.swt", tests::sample_trace());
+  const auto result = spillway({"export", "run.swt", "--format", "csv", "-o", "-"});
+  EXPECT_EQ(result.exit_code, 0);
+  expect_golden("export.csv", result.out);
+  const std::size_t commas = 21;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = result.out.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    bool quoted = false;
+    std::size_t seen = 0;
+    for (const char letter : result.out.substr(begin, end - begin)) {
+      quoted = letter == '"' ? !quoted : quoted;
+      seen += letter == ',' && !quoted ? 1U : 0U;
+    }
+    EXPECT_EQ(seen, commas) << result.out.substr(begin, end - begin);
+  }
+}
+
+TEST_F(ExportTest, CutAndDamagedTracesAreExportedAsFarAsTheyGo) {
+  const std::vector<std::byte> whole = tests::training_trace();
+  put("cut.swt", {whole.begin(), whole.end() - 40});
+  for (const char* format : {"csv", "sqlite", "perfetto"}) {
+    const auto result = spillway({"export", "cut.swt", "--format", format, "-o", std::string("cut.") + format});
+    EXPECT_EQ(result.exit_code, 0) << format;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("cut.swt: exported as far as it goes: cut at byte"));
+  }
+  EXPECT_EQ(query(folder_ / "cut.sqlite", "SELECT count(*) AS n FROM launch")[0]["n"], 480);
+  for (std::size_t at = 30; at < whole.size(); at += 997) {
+    std::vector<std::byte> flipped = whole;
+    flipped[at] ^= std::byte{0x10};
+    put("flipped.swt", flipped);
+    EXPECT_EQ(spillway({"export", "flipped.swt", "--format", "sqlite", "-o", "f.db"}).exit_code, 0) << at;
+  }
+}
+
+TEST_F(ExportTest, BadInputIsOneLineAndLeavesNoFile) {
+  for (const char* format : {"csv", "sqlite", "perfetto"}) {
+    expect_bad_traces_named({"export", "--format", format, "-o", "out"});
+    std::filesystem::remove(folder_ / "nothing");
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+  put("run.swt", tests::training_trace());
+  const auto complaint = [this](std::vector<std::string> arguments, int code) {
+    arguments.insert(arguments.begin(), {"export", "run.swt"});
+    const auto result = spillway(arguments);
+    EXPECT_EQ(result.exit_code, code) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(complaint({"--format", "xml", "-o", "x"}, 2), HasSubstr("xml"));
+  EXPECT_THAT(complaint({"--format", "csv", "-o", "x", "--from", "soon"}, 2), HasSubstr("\"soon\" is no time"));
+  EXPECT_THAT(complaint({"--format", "csv", "-o", "x", "--from", "2s", "--to", "1s"}, 2),
+              HasSubstr("nothing lies between"));
+  EXPECT_THAT(complaint({"--format", "csv", "-o", "x", "--iteration", "9..3"}, 2),
+              HasSubstr("\"9..3\" is no iteration"));
+  EXPECT_THAT(complaint({"--format", "csv", "-o", "run.swt"}, 2), HasSubstr("is the trace itself"));
+  EXPECT_THAT(complaint({"--format", "csv", "-o", "."}, 2), HasSubstr("is a folder"));
+  EXPECT_THAT(complaint({"--format", "sqlite", "-o", "-"}, 2), HasSubstr("standard output"));
+  for (const char* format : {"csv", "sqlite", "perfetto"}) {
+    EXPECT_THAT(complaint({"--format", format, "-o", "no/such/place"}, 1),
+                HasSubstr("no/such/place: cannot be written"));
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 4)
+      << "bad traces and run.swt, nothing else";
+}
+
+TEST(Export, TimesAndIterationsAreRead) {
+  EXPECT_EQ(parse_time("1.5s"), policy::Nanoseconds(1'500'000'000));
+  EXPECT_EQ(parse_time("2"), policy::Nanoseconds(2'000'000'000));
+  EXPECT_EQ(parse_time("20ms"), policy::Nanoseconds(20'000'000));
+  EXPECT_EQ(parse_time("3us"), policy::Nanoseconds(3'000));
+  EXPECT_EQ(parse_time("-1s"), std::nullopt);
+  EXPECT_EQ(parse_time("nan"), std::nullopt);
+  EXPECT_EQ(parse_time("1h"), std::nullopt);
+  EXPECT_EQ(parse_time(""), std::nullopt);
+  ExportWindow window;
+  EXPECT_TRUE(parse_iterations("7", window));
+  EXPECT_EQ(window.last_iteration, 7U);
+  EXPECT_TRUE(parse_iterations("7..12", window));
+  EXPECT_EQ(window.last_iteration, 12U);
+  EXPECT_FALSE(parse_iterations("7..", window));
+  EXPECT_FALSE(parse_iterations("..7", window));
+}
+
+}  // namespace
+}  // namespace spillway::tools

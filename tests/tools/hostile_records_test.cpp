@@ -1,0 +1,149 @@
+// Whatever a file says, the tools add it up and end: impossible orders, sizes and numbers, under the sanitizers too.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/support/random_events.hpp"
+#include "tests/support/trace_maker.hpp"
+#include "tests/tools/trace_command_test.hpp"
+#include "tools/run_tables.hpp"
+#include "tools/stats_tables.hpp"
+#include "tools/top_view.hpp"
+#include "tools/trace_summary.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using namespace policy;
+
+// Few ids, so that records meet; sizes at every edge.
+class HostileRecords {
+ public:
+  explicit HostileRecords(std::uint64_t seed) : random_(seed), any_(seed), wild_(seed % 16 == 0) {}
+
+  EventBody event() {
+    switch (below(12)) {
+      case 0:
+        return AllocationRequested{{id()}, {below(3)}, bytes(), AllocationKind::linear, {1}, {}, false};
+      case 1:
+        return AllocationSettled{{id()}, {address()}, bytes(), Backing::managed, {below(8) == 0 ? 2 : 0}};
+      case 2:
+        return Freed{{id()}, {below(8) == 0 ? 2 : 0}};
+      case 3:
+        return MoveFinished{{below(6)}, MoveOutcome::done, {}, Nanoseconds(-5)};
+      case 4:
+        return LaunchShapeSeen{{id()}, {below(4)}, 1, {{0, {address()}}, {1, {address()}}}};
+      case 5:
+      case 6:
+        return Launched{{id()}, {below(3)}};
+      case 7:
+        return GraphSeen{{id()}, {{id()}, {id()}}};
+      case 8:
+        return GraphLaunched{{id()}, {}};
+      case 9:
+        return Copied{{}, CopyKind::unknown, {address()}, {address()}, bytes()};
+      default:
+        return any_.event_body();
+    }
+  }
+  Decision decision() {
+    if (below(4) == 0) return any_.decision();
+    Cause cause;
+    cause.span_class = static_cast<std::uint16_t>(below(9));
+    cause.launch = {below(20)};
+    return {{below(6)},
+            cause,
+            MoveRange{{id()}, bytes(), bytes(), static_cast<Placement>(below(4)), Urgency::background, {}, {}}};
+  }
+  std::uint32_t below(std::uint32_t limit) { return static_cast<std::uint32_t>(random_() % limit); }
+
+ private:
+  std::uint32_t id() { return below(6); }
+  Bytes bytes() {
+    constexpr std::uint64_t kSizes[] = {
+        0, 1, (2ULL << 20U) - 1, 2ULL << 20U, 5ULL << 20U, 100ULL << 20U, 1ULL << 40U, 1ULL << 63U, ~0ULL};
+    return Bytes(kSizes[random_() % (std::size(kSizes) - (wild_ ? 0 : 3))]);
+  }
+  std::uint64_t address() {
+    constexpr std::uint64_t kPlaces[] = {0, 1, 0x7f0000000000, 0x7f0000000000 + (3ULL << 20U), ~0ULL};
+    return kPlaces[random_() % std::size(kPlaces)];
+  }
+
+  std::mt19937_64 random_;
+  tests::RandomEvents any_;
+  bool wild_;  // sizes beyond every machine: slow, since memory up to a bound is followed
+};
+
+TEST(HostileRecords, AreFollowedAndAddedUp) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    HostileRecords hostile(seed);
+    RunFollower run;
+    TraceSummarizer summarizer(run);
+    RunTableMaker maker;
+    TopView view;
+    for (int i = 0; i < 400; ++i) {
+      trace::Record record;
+      record.time = record.event.time = Nanoseconds(i);
+      if (hostile.below(3) == 0) {
+        record.kind = trace::RecordKind::decision;
+        record.decision = hostile.decision();
+      } else {
+        record.kind = trace::RecordKind::event;
+        record.event.body = hostile.event();
+      }
+      summarizer.add(record);
+      maker.add(record, run);
+      view.add(record, run);
+    }
+    std::vector<Bytes> resident(run.devices().size());
+    for (const auto& [id, allocation] : run.live()) {
+      if (allocation.settled && allocation.device.value < resident.size())
+        resident[allocation.device.value] += allocation.in_hbm;
+    }
+    for (std::size_t i = 0; i < resident.size() && i < 3; ++i)
+      EXPECT_EQ(resident[i], run.devices()[i].resident) << seed;
+    EXPECT_FALSE(view.text(run, {80, true}, 10).empty());
+    EXPECT_FALSE(view.json(run, 10).empty());
+    const RunTables tables = maker.finish(run, "{}");
+    for (const Section section :
+         {Section::by_class, Section::by_rule, Section::by_kernel, Section::by_iteration, Section::by_allocation}) {
+      EXPECT_FALSE(section_text(tables, section, 10).empty());
+      static_cast<void>(section_json(tables, section, 10));
+    }
+  }
+}
+
+using HostileTraceTest = TraceCommandTest;
+
+TEST_F(HostileTraceTest, EveryCommandEndsWithAnAnswer) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    HostileRecords hostile(seed);
+    tests::TraceMaker maker({});
+    for (int i = 0; i < 500; ++i) {
+      const Decision decision = hostile.decision();
+      if (hostile.below(3) == 0)
+        maker.decide(decision.cause, decision.body);
+      else
+        maker.event(hostile.event());
+    }
+    put("run.swt", maker.finish());
+    const std::vector<std::vector<std::string>> commands = {
+        {"stats", "run.swt", "--by", "class,rule,kernel,iteration,allocation"},
+        {"stats", "run.swt", "--json", "--by", "class,rule,kernel,iteration,allocation"},
+        {"stats", "run.swt", "--explain", "3"},
+        {"stats", "run.swt", "--explain", "2", "--json"},
+        {"top", "run.swt", "--once"},
+        {"export", "run.swt", "--format", "csv", "-o", "out"},
+        {"export", "run.swt", "--format", "sqlite", "-o", "out"},
+        {"export", "run.swt", "--format", "perfetto", "-o", "out"}};
+    for (const auto& command : commands) {
+      const auto result = spillway(command);
+      EXPECT_TRUE(result.exit_code == 0 || result.exit_code == 1)
+          << seed << " " << command[0] << " " << command.back() << ": " << result.err;
+      EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway::tools

@@ -1,0 +1,130 @@
+// `spillway stats --by`, traces of one run and of several, and what a terminal gets.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/trace_maker.hpp"
+#include "tests/tools/trace_command_test.hpp"
+#include "tools/terminal.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using StatsTablesTest = TraceCommandTest;
+constexpr std::uint64_t kMiB = 1U << 20U;
+
+TEST_F(StatsTablesTest, PageIsTheGoldenOne) {
+  put("run.swt", tests::training_trace());
+  const auto result = spillway({"stats", "run.swt", "--by", "class,rule,kernel,iteration,allocation", "--top", "5"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  expect_golden("stats_by.txt", result.out);
+}
+
+TEST_F(StatsTablesTest, EverySectionAddsUpToTheTotals) {
+  put("run.swt", tests::training_trace());
+  const auto json = nlohmann::json::parse(
+      spillway({"stats", "run.swt", "--json", "--by", "class", "--by", "rule,kernel,iteration,allocation"}).out);
+  EXPECT_EQ(json["traffic"]["moved_in"], 76 * kMiB);
+  EXPECT_EQ(json["traffic"]["useless"], 6 * kMiB);
+  for (const char* section : {"by_class", "by_rule", "by_kernel", "by_iteration", "by_allocation"}) {
+    for (const char* figure : {"moved_in", "moved_out", "refetched", "useless"}) {
+      std::uint64_t sum = 0;
+      for (const auto& row : json[section]) sum += row[figure].get<std::uint64_t>();
+      EXPECT_EQ(sum, json["traffic"][figure]) << section << " " << figure;
+    }
+  }
+}
+
+TEST_F(StatsTablesTest, FiguresGoWhereTheyBelong) {
+  put("run.swt", tests::training_trace());
+  const auto json = nlohmann::json::parse(
+      spillway({"stats", "run.swt", "--json", "--by", "class,rule,kernel,iteration,allocation"}).out);
+  EXPECT_EQ(json["by_class"][2]["class"], "optimizer");
+  EXPECT_EQ(json["by_class"][2]["moved_in"], 64 * kMiB);
+  EXPECT_EQ(json["by_class"][1]["useless"], 6 * kMiB) << "activations";
+  EXPECT_EQ(json["by_rule"][1]["rule"], 2);
+  EXPECT_EQ(json["by_rule"][1]["moves"], 32);
+  EXPECT_EQ(json["by_kernel"][0]["demangled"], "backward(float*, float*)");
+  EXPECT_EQ(json["by_kernel"][1]["host_bytes"], 280 * kMiB)
+      << "all states in four iterations, three quarters later, and more until the layout was known";
+  EXPECT_EQ(json["by_allocation"][0]["allocation"], 2);
+  EXPECT_EQ(json["by_allocation"][1]["freed"], true);
+  // Found after two, in the middle of the run; each of 24 launches.
+  const auto& iterations = json["by_iteration"];
+  EXPECT_EQ(iterations[0]["launches"], 48);
+  std::uint64_t launches = 0;
+  for (const auto& row : iterations) launches += row["launches"].get<std::uint64_t>();
+  EXPECT_EQ(launches, 480U);
+  EXPECT_EQ(iterations[1]["launches"], 24);
+  EXPECT_EQ(iterations[9]["useless"], 2 * kMiB);
+  EXPECT_EQ(iterations[9]["complete"], true);
+}
+
+TEST_F(StatsTablesTest, AFolderOfRanksIsOneRun) {
+  std::filesystem::create_directory(folder_ / "ranks");
+  put("ranks/0.swt", tests::training_trace({"0", "2026-01-02T03:04:05+00:00", 10, 20}));
+  put("ranks/1.swt", tests::training_trace({"1", "2026-01-02T04:04:07+01:00", 11, 20}));
+  const auto result = spillway({"stats", "ranks"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("960"));
+  const auto json = nlohmann::json::parse(spillway({"stats", "ranks", "--json"}).out);
+  EXPECT_EQ(json["one_run"], true);
+  EXPECT_EQ(json["totals"]["moved_in"], 152 * kMiB);
+}
+
+TEST_F(StatsTablesTest, TracesOfDifferentRunsAreOneLineAndNoTotals) {
+  put("a.swt", tests::training_trace({"0", "2026-01-02T03:04:05+00:00", 10, 20}));
+  put("b.swt", tests::training_trace({"1", "2026-01-02T05:04:05+00:00", 10, 20}));
+  const auto result = spillway({"stats", "a.swt", "b.swt"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("a.swt and b.swt are of different runs: the second began at 2026-01-02T05:04:05"));
+  EXPECT_THAT(result.out, HasSubstr("b.swt"));
+  EXPECT_THAT(result.out, Not(HasSubstr("960"))) << "no totals";
+  EXPECT_FALSE(nlohmann::json::parse(spillway({"stats", "a.swt", "b.swt", "--json"}).out).contains("totals"));
+}
+
+TEST_F(StatsTablesTest, BadTracesAndFlagsAreOneLine) {
+  expect_bad_traces_named({"stats", "--by", "class"});
+  put("run.swt", tests::training_trace());
+  const auto result = spillway({"stats", "run.swt", "--by", "colour"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+}
+
+TEST(Terminal, PageIsCutAndHeadingsAreBold) {
+  const std::string text = "plain\n\nheading with a long tail\n  body of the table, cut\n";
+  EXPECT_EQ(page_for({}, text), text);
+  EXPECT_EQ(page_for({20, false}, text), "plain\n\nheading with a long…\n  body of the table…\n");
+  EXPECT_EQ(page_for({0, true}, "a\n\nb\nc\n"), "a\n\n\033[1mb\033[0m\nc\n");
+  EXPECT_EQ(page_for({20, false}, "ääääääääääääääääääää\n"), "ääääääääääääääääääää\n") << "20 characters fit";
+}
+
+TEST(Terminal, ProseIsWrappedBetweenWords) {
+  EXPECT_EQ(prose_for({}, "one two\n", 2), "one two\n");
+  EXPECT_EQ(prose_for({24, false}, "one two three four five six seven\n", 2), "one two three four five\n  six seven\n");
+  EXPECT_EQ(prose_for({24, false}, "a-word-that-is-longer-than-the-line\n", 2),
+            "a-word-that-is-longer-th\n  an-the-line\n");
+}
+
+// On a terminal of 60 columns (util-linux's script makes one).
+TEST_F(StatsTablesTest, ATerminalGetsItsWidthAndNoColourIsRespected) {
+  put("run.swt", tests::training_trace());
+  const auto on_terminal = [this](const std::string& environment) {
+    const std::string command =
+        "stty cols 60; " + environment + " " + SPILLWAY_COMMAND + " stats " + (folder_ / "run.swt").string();
+    return tests::run_process({"script", "-qec", command, "/dev/null"}).out;
+  };
+  const std::string coloured = on_terminal("TERM=xterm");
+  EXPECT_THAT(coloured, HasSubstr("\033[1mDevices"));
+  EXPECT_THAT(coloured, HasSubstr("…"));
+  const std::string plain = on_terminal("TERM=xterm NO_COLOR=1");
+  EXPECT_THAT(plain, HasSubstr("Devices"));
+  EXPECT_THAT(plain, Not(HasSubstr("\033")));
+}
+
+}  // namespace
+}  // namespace spillway::tools

@@ -1,0 +1,147 @@
+// `spillway top`: one frame, a trace that grows, and finding the trace of a process.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/sample_trace.hpp"
+#include "tests/support/trace_maker.hpp"
+#include "tests/tools/trace_command_test.hpp"
+#include "tools/running_trace.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+constexpr std::uint64_t kMebibyte = 1U << 20U;
+
+class TopTest : public TraceCommandTest {
+ protected:
+  // A script in the folder; $SPILLWAY is the command.
+  tests::ProcessResult shell(const std::string& script) {
+    tests::ProcessOptions options;
+    options.folder = folder_.string();
+    options.environment["SPILLWAY"] = SPILLWAY_COMMAND;
+    return tests::run_process({"bash", "-c", script}, options);
+  }
+};
+
+TEST_F(TopTest, OneFrameIsTheGoldenOne) {
+  put("run.swt", tests::training_trace());
+  const auto result = spillway({"top", "run.swt", "--once"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  expect_golden("top.txt", result.out);
+}
+
+TEST_F(TopTest, JsonHasTheFigures) {
+  put("run.swt", tests::training_trace());
+  const json frame = json::parse(spillway({"top", "run.swt", "--once", "--json"}).out);
+  EXPECT_EQ(frame["state"], "ended by exit");
+  EXPECT_EQ(frame["launches"], 480);
+  EXPECT_EQ(frame["iteration"], 19);
+  EXPECT_EQ(frame["devices"][0]["budget"], 64 * kMebibyte);
+  EXPECT_EQ(frame["devices"][0]["resident"], 8 * kMebibyte);
+  EXPECT_EQ(frame["devices"][0]["on_host"], 16 * kMebibyte);
+  EXPECT_EQ(frame["devices"][0]["moved_in"], 76 * kMebibyte);
+  // The whole run is shorter than the two seconds that rates are over.
+  const double seconds = frame["time_ns"].get<double>() / 1e9;
+  EXPECT_NEAR(frame["devices"][0]["in_per_second"].get<double>(), 76.0 * kMebibyte / seconds, 1.0);
+  EXPECT_EQ(frame["allocations"][0]["allocation"], 2);
+  EXPECT_EQ(frame["allocations"][0]["crossed"], 128 * kMebibyte);
+}
+
+// What came in within the last two seconds counts, what came before does not.
+TEST_F(TopTest, RatesAreOverTheLastTwoSeconds) {
+  tests::TraceMaker maker({});
+  maker.allocate(1, policy::Bytes(8 * kMebibyte), policy::Backing::managed, {0x7f0000000000});
+  maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::host, {});
+  maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::device, {});
+  maker.pass(policy::Nanoseconds(10'000'000'000));
+  maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::host, {});
+  put("run.swt", maker.finish());
+  const json frame = json::parse(spillway({"top", "run.swt", "--once", "--json"}).out);
+  EXPECT_EQ(frame["devices"][0]["in_per_second"], 0.0);
+  EXPECT_NEAR(frame["devices"][0]["out_per_second"].get<double>(), 4.0 * kMebibyte, 1.0);
+  EXPECT_EQ(frame["devices"][0]["budget"], 0) << "none was set";
+}
+
+// Frame by frame while the file grows, until its end is there.
+TEST_F(TopTest, FollowsATraceThatIsBeingWritten) {
+  const std::vector<std::byte> whole = tests::training_trace();
+  put("all.swt", whole);
+  const auto result = shell(
+      "head -c 700 all.swt > run.swt; ($SPILLWAY top run.swt --json --interval 0.05 > frames) & "
+      "while [ ! -s frames ]; do sleep 0.05; done; tail -c +701 all.swt >> run.swt; wait");
+  EXPECT_EQ(result.err, "");
+  std::vector<json> frames;
+  const std::string lines = text("frames");
+  for (std::size_t begin = 0, end = 0; (end = lines.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    frames.push_back(json::parse(lines.substr(begin, end - begin)));
+  }
+  ASSERT_GE(frames.size(), 2U);
+  EXPECT_EQ(frames.front()["state"], "running");
+  EXPECT_LT(frames.front()["launches"], 480);
+  EXPECT_EQ(frames.back()["state"], "ended by exit");
+  EXPECT_EQ(frames.back()["launches"], 480);
+}
+
+TEST_F(TopTest, AnInterruptEndsItWithALastFrame) {
+  tests::SampleOptions sample;
+  sample.with_end = false;
+  put("run.swt", tests::sample_trace(sample));
+  const auto result = shell(
+      "$SPILLWAY top run.swt --json --interval 0.05 > frames & top=$!; "
+      "while [ ! -s frames ]; do sleep 0.05; done; kill -TERM $top; wait $top; echo code $?");
+  EXPECT_EQ(result.out, "code 0\n");
+}
+
+TEST_F(TopTest, AProcessIsFoundByItsOpenTrace) {
+  tests::SampleOptions sample;
+  sample.with_end = false;
+  put("run.swt", tests::sample_trace(sample));
+  // The shell holds the trace open for writing, as the shim does; its parent is asked as well.
+  EXPECT_EQ(json::parse(shell("exec 9>>run.swt; $SPILLWAY top $$ --once --json").out)["launches"], 30);
+  EXPECT_EQ(json::parse(shell("exec 9>>run.swt; rm run.swt; $SPILLWAY top $$ --once --json").out)["launches"], 30)
+      << "removed, but still there";
+  put("run.swt", tests::sample_trace(sample));
+  const auto child = shell(
+      "bash -c 'exec 9>>run.swt; echo > ready; while [ ! -e done ]; do sleep 0.05; done' & "
+      "while [ ! -e ready ]; do sleep 0.05; done; $SPILLWAY top $$ --once --json; touch done; wait");
+  EXPECT_EQ(json::parse(child.out)["state"], "running") << child.err;
+}
+
+TEST_F(TopTest, AProcessThatEndsWithoutAnEndIsSaidToBeKilled) {
+  tests::SampleOptions sample;
+  sample.with_end = false;
+  put("run.swt", tests::sample_trace(sample));
+  const auto result = shell(
+      "bash -c 'exec 9>>run.swt; echo > ready; sleep 60' & writer=$!; while [ ! -e ready ]; do sleep 0.05; done; "
+      "$SPILLWAY top $writer --json --interval 0.05 > frames & while [ ! -s frames ]; do sleep 0.05; done; "
+      "kill -KILL $writer; wait $! 2>/dev/null; tail -n 1 frames");
+  EXPECT_EQ(json::parse(result.out)["state"], "killed");
+}
+
+TEST_F(TopTest, BadInputIsOneLine) {
+  expect_bad_traces_named({"top", "--once"});
+  const auto complaint = [this](const std::string& pid) {
+    const auto result = shell("$SPILLWAY top " + pid + " --once");
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(complaint("4194305"), HasSubstr("there is none of this number"));
+  EXPECT_THAT(complaint("$$"), HasSubstr("writes no trace, nor does a child of it; start the program with"));
+  EXPECT_EQ(spillway({"top", "run.swt", "--interval", "0"}).exit_code, 2);
+}
+
+TEST_F(TopTest, IsQuietOnAClosedPipe) {
+  put("run.swt", tests::training_trace());
+  tests::ProcessOptions options;
+  options.close_stdout_reader = true;
+  EXPECT_EQ(spillway({"top", "run.swt"}, options).err, "");
+}
+
+}  // namespace
+}  // namespace spillway::tools

@@ -1,0 +1,144 @@
+// spillway export: a trace for other programs.
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <filesystem>
+
+#include "tools/command.hpp"
+#include "tools/exporter.hpp"
+#include "tools/trace_source.hpp"
+
+namespace spillway::tools {
+
+using policy::Nanoseconds;
+
+std::optional<Nanoseconds> parse_time(const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || !(value >= 0) || value > 1e9) return std::nullopt;
+  const std::string unit(read.ptr, end);
+  const double scale = unit.empty() || unit == "s" ? 1e9
+                       : unit == "ms"              ? 1e6
+                       : unit == "us"              ? 1e3
+                       : unit == "ns"              ? 1
+                                                   : 0;
+  if (scale == 0) return std::nullopt;
+  return Nanoseconds(static_cast<std::int64_t>(value * scale + 0.5));
+}
+
+bool parse_iterations(const std::string& text, ExportWindow& window) {
+  const std::size_t dots = text.find("..");
+  const auto number = [](std::string_view digits, std::uint64_t& value) {
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return read.ec == std::errc() && read.ptr == digits.data() + digits.size();
+  };
+  const std::string_view whole(text);
+  if (!number(whole.substr(0, dots), window.first_iteration)) return false;
+  window.last_iteration = window.first_iteration;
+  if (dots == std::string::npos) return true;
+  return number(whole.substr(dots + 2), window.last_iteration) && window.last_iteration >= window.first_iteration;
+}
+
+namespace {
+
+class ExportCommand : public Command {
+ public:
+  void add_options(CLI::App& app) override {
+    app.add_option("trace", trace_, "Trace file (.swt), or a folder with one in it")->required();
+    app.add_option("--format", format_, "One of: perfetto, sqlite, csv")
+        ->required()
+        ->check(CLI::IsMember({"perfetto", "sqlite", "csv"}));
+    app.add_option("-o,--output", output_, "File to write; - for standard output (not with sqlite)")->required();
+    app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms");
+    app.add_option("--to", to_, "Up to this time");
+    app.add_option("--iteration", iterations_, "These iterations only: 7, or 7..9 (spillway stats --by iteration)");
+  }
+
+  int run() override {
+    ExportWindow window;
+    if (const auto mistake = read_window(window)) return complain(*mistake);
+    const TraceList list = list_traces({trace_});
+    if (!list.problems.empty()) return complain(list.problems.front(), kFailure);
+    if (list.paths.size() != 1) {
+      return complain(trace_ + ": holds " + std::to_string(list.paths.size()) + " traces; name one of them", kFailure);
+    }
+    std::error_code error;
+    if (std::filesystem::is_directory(output_, error)) return complain(output_ + ": is a folder; name a file to write");
+    if (std::filesystem::equivalent(output_, list.paths.front(), error)) {
+      return complain(output_ + ": is the trace itself; name another file");
+    }
+    if (format_ == "sqlite" && output_ == "-") {
+      return complain("-o -: a database cannot be written to standard output; name a file");
+    }
+    return write(list.paths.front(), window);
+  }
+
+ private:
+  std::optional<std::string> read_window(ExportWindow& window) const {
+    constexpr const char* kRemedy = " is no time; write it as 1.5s, 200ms, 30us or 7ns";
+    if (!from_.empty()) {
+      const auto time = parse_time(from_);
+      if (!time) return "--from: " + policy::quoted(from_) + kRemedy;
+      window.from = *time;
+    }
+    if (!to_.empty()) {
+      const auto time = parse_time(to_);
+      if (!time) return "--to: " + policy::quoted(to_) + kRemedy;
+      window.to = *time;
+    }
+    if (window.from > window.to) return "--from " + from_ + " is after --to " + to_ + "; nothing lies between";
+    if (!iterations_.empty() && !parse_iterations(iterations_, window)) {
+      return "--iteration: " + policy::quoted(iterations_) + " is no iteration; write 7, or 7..9";
+    }
+    return std::nullopt;
+  }
+
+  int write(const std::string& path, const ExportWindow& window) {
+    std::unique_ptr<Exporter> exporter = format_ == "csv"      ? make_csv_exporter()
+                                         : format_ == "sqlite" ? make_sqlite_exporter()
+                                                               : make_perfetto_exporter();
+    RunFollower run;
+    std::optional<std::string> problem;
+    bool opened = false;
+    TraceVisitor visitor;
+    visitor.opened = [&](const policy::trace::TraceReader& reader) {
+      problem = exporter->open(output_);
+      opened = !problem;
+      if (opened) exporter->begin(reader.header());
+    };
+    visitor.record = [&](const policy::trace::Record& record) {
+      run.add(record);
+      if (opened) exporter->add(record, run, window.holds(record.time, run.iteration_of_record()));
+    };
+    visitor.wants_more = [&] { return !problem && !(opened && exporter->failed()); };
+    std::string state = "whole";
+    visitor.finished = [&](const policy::trace::TraceReader& reader) {
+      if (opened) problem = exporter->finish(reader, run);
+      state = completeness(reader);
+    };
+    if (const auto unreadable = read_trace(path, visitor)) return complain(*unreadable, kFailure);
+    if (problem)
+      return complain(output_ + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
+    if (state != "whole") complain(path + ": exported as far as it goes: " + state, kSuccess);
+    if (window.first_iteration > run.iteration()) {
+      complain("--iteration " + iterations_ + ": the trace has " + std::to_string(run.iteration()) +
+                   " iterations; the file holds no event",
+               kSuccess);
+    }
+    return kSuccess;
+  }
+
+  std::string trace_;
+  std::string format_;
+  std::string output_;
+  std::string from_;
+  std::string to_;
+  std::string iterations_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_export_command() { return std::make_unique<ExportCommand>(); }
+
+}  // namespace spillway::tools

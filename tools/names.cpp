@@ -1,0 +1,68 @@
+#include "tools/names.hpp"
+
+#include <array>
+
+#include "policy/span_class.hpp"
+
+namespace spillway::tools {
+
+using namespace policy;
+
+namespace {
+
+template <std::size_t Count, class Value>
+const char* word(const std::array<const char*, Count>& words, Value value) {
+  const auto at = static_cast<std::size_t>(value);
+  return at < Count ? words[at] : "newer";
+}
+
+}  // namespace
+
+const char* csv_name(AllocationKind kind) {
+  static constexpr std::array kWords = {"linear",   "pitched",  "stream_ordered", "program_managed",
+                                        "physical", "imported", "array",          "unspillable"};
+  return word(kWords, kind);
+}
+
+const char* backing_name(Backing backing) {
+  static constexpr std::array kWords = {"device", "managed"};
+  return word(kWords, backing);
+}
+
+const char* placement_name(Placement placement) {
+  static constexpr std::array kWords = {"unpopulated", "device", "host", "duplicated"};
+  return word(kWords, placement);
+}
+
+const char* copy_name(CopyKind kind) {
+  static constexpr std::array kWords = {"host_to_device", "device_to_host", "device_to_device", "unknown"};
+  return word(kWords, kind);
+}
+
+const char* outcome_name(MoveOutcome outcome) {
+  static constexpr std::array kWords = {"done", "failed", "cancelled"};
+  return word(kWords, outcome);
+}
+
+const char* page_traffic_name(PageTraffic traffic) {
+  static constexpr std::array kWords = {"host_to_device", "device_to_host", "gpu_fault", "cpu_fault"};
+  return word(kWords, traffic);
+}
+
+const char* urgency_name(Urgency urgency) {
+  static constexpr std::array kWords = {"background", "deadline", "blocking"};
+  return word(kWords, urgency);
+}
+
+const char* decision_kind_name(const DecisionBody& body) {
+  static constexpr std::array kWords = {"back", "refuse", "move", "advise", "cancel", "note"};
+  static_assert(kWords.size() == std::variant_size_v<DecisionBody>);
+  return word(kWords, body.index());
+}
+
+std::string span_class_name(std::uint16_t span_class) {
+  return span_class < kSpanClassNames.size() ? std::string(kSpanClassNames[span_class])
+                                             : "newer_" + std::to_string(span_class);
+}
+
+}  // namespace spillway::tools

@@ -1,0 +1,22 @@
+// Words for the trace's enums, as exports, JSON and tables write them. Stable: other people's queries depend on them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "policy/decision.hpp"
+#include "tools/trace_summary.hpp"  // name_of: reasons and kinds of allocation
+
+namespace spillway::tools {
+
+const char* csv_name(policy::AllocationKind kind);  // one word: "stream_ordered"
+const char* backing_name(policy::Backing backing);
+const char* placement_name(policy::Placement placement);
+const char* copy_name(policy::CopyKind kind);
+const char* outcome_name(policy::MoveOutcome outcome);
+const char* page_traffic_name(policy::PageTraffic traffic);
+const char* urgency_name(policy::Urgency urgency);
+const char* decision_kind_name(const policy::DecisionBody& body);  // one word: "move"
+std::string span_class_name(std::uint16_t span_class);  // "unknown" for 0, "newer_17" for what we do not know
+
+}  // namespace spillway::tools

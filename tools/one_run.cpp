@@ -1,0 +1,83 @@
+#include "tools/one_run.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+#include "tools/text_table.hpp"
+
+namespace spillway::tools {
+namespace {
+
+// Headers give whole seconds, and clocks of hosts differ.
+constexpr std::int64_t kSlack = 60;
+
+// Seconds since 1970; nothing if the text is no RFC 3339 time.
+std::optional<std::int64_t> seconds_of(const std::string& start) {
+  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
+  if (std::sscanf(start.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) !=
+      6) {
+    return std::nullopt;
+  }
+  std::tm parts{};
+  parts.tm_year = year - 1900;
+  parts.tm_mon = month - 1;
+  parts.tm_mday = day;
+  parts.tm_hour = hour;
+  parts.tm_min = minute;
+  parts.tm_sec = second;
+  std::int64_t offset = 0;
+  int hours = 0, minutes = 0;
+  char sign = 'Z';
+  if (std::sscanf(start.c_str() + used, "%c%2d:%2d", &sign, &hours, &minutes) == 3 && sign != 'Z') {
+    offset = (hours * 60 + minutes) * 60 * (sign == '-' ? -1 : 1);
+  }
+  return std::int64_t{::timegm(&parts)} - offset;
+}
+
+bool related(const TraceSummary& a, const TraceSummary& b) {
+  return a.header.parent_pid == b.header.pid || b.header.parent_pid == a.header.pid;
+}
+
+std::string different(const TraceSummary& a, const TraceSummary& b, const std::string& why) {
+  return harmless(a.path) + " and " + harmless(b.path) + " are of different runs: " + why +
+         "; name the traces of one run for totals";
+}
+
+}  // namespace
+
+std::optional<std::string> why_not_one_run(const std::vector<TraceSummary>& summaries) {
+  struct Life {
+    const TraceSummary* of;
+    std::int64_t begin;
+    std::int64_t end;
+  };
+  std::vector<Life> lives;
+  for (const TraceSummary& one : summaries) {
+    if (const auto begin = seconds_of(one.header.start)) {
+      lives.push_back({&one, *begin, *begin + one.duration.count() / 1'000'000'000});
+    }
+  }
+  std::stable_sort(lives.begin(), lives.end(), [](const Life& a, const Life& b) { return a.begin < b.begin; });
+  const Life* longest = nullptr;
+  for (const Life& life : lives) {
+    if (longest != nullptr && life.begin > longest->end + kSlack) {
+      return different(*longest->of, *life.of,
+                       "the second began at " + harmless(life.of->header.start) + ", after the first had ended");
+    }
+    if (longest == nullptr || life.end > longest->end) longest = &life;
+  }
+  for (std::size_t i = 0; i < summaries.size(); ++i) {
+    for (std::size_t k = i + 1; k < summaries.size(); ++k) {
+      const TraceSummary& a = summaries[i];
+      const TraceSummary& b = summaries[k];
+      if (a.header.rank.empty() || a.header.rank != b.header.rank || related(a, b)) continue;
+      if (a.header.program != b.header.program || a.header.arguments != b.header.arguments) {
+        return different(a, b, "both are rank " + harmless(a.header.rank) + ", of different command lines");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace spillway::tools

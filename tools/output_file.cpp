@@ -1,0 +1,50 @@
+#include "tools/output_file.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace spillway::tools {
+
+OutputFile::~OutputFile() {
+  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+  if (!partial_.empty()) ::unlink(partial_.c_str());
+}
+
+std::string OutputFile::reserve(const std::string& path) {
+  path_ = path;
+  partial_ = path + ".part" + std::to_string(::getpid());
+  ::unlink(partial_.c_str());
+  return partial_;
+}
+
+std::optional<std::string> OutputFile::open(const std::string& path) {
+  if (path == "-") {
+    file_ = stdout;
+    return std::nullopt;
+  }
+  file_ = std::fopen(reserve(path).c_str(), "wbx");
+  if (file_ != nullptr) return std::nullopt;
+  partial_.clear();
+  return std::string(std::strerror(errno));
+}
+
+void OutputFile::write(std::string_view bytes) {
+  if (error_ != 0 || bytes.empty()) return;
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) error_ = errno != 0 ? errno : EIO;
+}
+
+std::optional<std::string> OutputFile::finish() {
+  if (file_ == stdout) return std::nullopt;  // main looks after it
+  if (std::FILE* const file = std::exchange(file_, nullptr); file != nullptr && std::fclose(file) != 0 && error_ == 0) {
+    error_ = errno;
+  }
+  if (error_ == 0 && std::rename(partial_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ != 0) return std::string(std::strerror(error_));
+  partial_.clear();
+  return std::nullopt;
+}
+
+}  // namespace spillway::tools

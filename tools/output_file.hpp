@@ -1,0 +1,33 @@
+// A file that is there whole or not at all: written under another name beside it, and renamed at the end.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace spillway::tools {
+
+class OutputFile {
+ public:
+  OutputFile() = default;
+  ~OutputFile();  // what was not finished is removed
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // "-" is standard output. The problem is a reason without the file's name.
+  std::optional<std::string> open(const std::string& path);
+  // The name to write to by other means, where only renaming and removing is wanted: nothing is opened.
+  std::string reserve(const std::string& path);
+  void write(std::string_view bytes);
+  [[nodiscard]] bool failed() const { return error_ != 0; }
+  std::optional<std::string> finish();
+
+ private:
+  std::string path_;
+  std::string partial_;
+  std::FILE* file_ = nullptr;
+  int error_ = 0;
+};
+
+}  // namespace spillway::tools

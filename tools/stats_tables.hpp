@@ -1,0 +1,23 @@
+// The breakdowns of a run as text and as JSON: `spillway stats --by`.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/run_tables.hpp"
+
+namespace spillway::tools {
+
+enum class Section : std::uint8_t { by_class, by_rule, by_kernel, by_iteration, by_allocation };
+
+// "class", "rule", "kernel", "iteration", "allocation", in the order of Section.
+const std::vector<std::string>& section_names();
+
+// `top`: rows of kernels and allocations; of iterations twice as many, the first and the last ones. JSON holds `top`
+// kernels and allocations and every iteration.
+std::string section_text(const RunTables& tables, Section section, std::size_t top);
+nlohmann::ordered_json section_json(const RunTables& tables, Section section, std::size_t top);
+
+}  // namespace spillway::tools

@@ -1,0 +1,83 @@
+#include "tools/terminal.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace spillway::tools {
+namespace {
+
+constexpr std::string_view kBold = "\033[1m";
+constexpr std::string_view kPlain = "\033[0m";
+constexpr std::size_t kNarrowest = 20;  // below that nothing can be shown, so nothing is cut
+
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+// Bytes of `text` that fit into `columns`, one column a character.
+std::size_t fitting(std::string_view text, std::size_t columns) {
+  std::size_t at = 0;
+  for (std::size_t used = 0; at < text.size(); ++at) {
+    if (!continues(text[at]) && used++ == columns) break;
+  }
+  return at;
+}
+
+template <class Each>
+void each_line(std::string_view text, const Each& each) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    each(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+}  // namespace
+
+Terminal terminal_of_output() {
+  Terminal terminal;
+  if (::isatty(STDOUT_FILENO) != 1) return terminal;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) terminal.width = size.ws_col;
+  const char* const no_colour = std::getenv("NO_COLOR");
+  const char* const kind = std::getenv("TERM");
+  terminal.colour = (no_colour == nullptr || *no_colour == '\0') && kind != nullptr && std::string_view(kind) != "dumb";
+  return terminal;
+}
+
+std::string page_for(const Terminal& terminal, const std::string& text) {
+  if (terminal.width < kNarrowest && !terminal.colour) return text;
+  std::string out;
+  bool heading = false;
+  each_line(text, [&](std::string_view line) {
+    const std::size_t fits = terminal.width < kNarrowest ? line.size() : fitting(line, terminal.width);
+    const bool cut = fits < line.size();
+    const std::string shown =
+        cut ? std::string(line.substr(0, fitting(line, terminal.width - 1))) + "\u2026" : std::string(line);
+    out += heading && terminal.colour ? std::string(kBold) + shown + std::string(kPlain) : shown;
+    out += '\n';
+    heading = line.empty();
+  });
+  return out;
+}
+
+std::string prose_for(const Terminal& terminal, const std::string& text, std::size_t indent) {
+  if (terminal.width < kNarrowest + indent) return text;
+  std::string out;
+  each_line(text, [&](std::string_view line) {
+    std::size_t room = terminal.width;
+    while (fitting(line, room) < line.size()) {
+      const std::size_t fits = fitting(line, room);
+      const std::size_t blank = line.rfind(' ', fits);
+      const std::size_t end = blank == std::string_view::npos || blank <= indent ? fits : blank;
+      out += std::string(line.substr(0, end)) + '\n' + std::string(indent, ' ');
+      line.remove_prefix(end + (end == blank ? 1 : 0));
+      room = terminal.width - indent;
+    }
+    out += std::string(line) + '\n';
+  });
+  return out;
+}
+
+}  // namespace spillway::tools

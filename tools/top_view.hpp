@@ -1,0 +1,63 @@
+// What `spillway top` shows of a run at one moment: budget, what is resident and what is not, rates over the last two
+// seconds of the trace, the allocations that moved most, the iteration.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "policy/trace/header.hpp"
+#include "tools/run_follower.hpp"
+#include "tools/terminal.hpp"
+
+namespace spillway::tools {
+
+class TopView {
+ public:
+  void begin(const policy::trace::TraceHeader& header, const std::string& path);
+  // After `run` has seen the record.
+  void add(const policy::trace::Record& record, const RunFollower& run);
+  // "running", "ended by exit", "still written, or killed".
+  void set_state(std::string state) { state_ = std::move(state); }
+
+  [[nodiscard]] std::string text(const RunFollower& run, const Terminal& terminal, std::size_t top) const;
+  [[nodiscard]] nlohmann::ordered_json json(const RunFollower& run, std::size_t top) const;
+
+ private:
+  struct Crossing {
+    policy::Nanoseconds time;
+    std::uint32_t device = 0;
+    policy::Bytes in;
+    policy::Bytes out;
+  };
+  struct Rates {
+    double in = 0;  // bytes a second
+    double out = 0;
+    double launches = 0;
+  };
+  struct Mark {
+    policy::Nanoseconds time;
+    std::uint64_t launches = 0;
+  };
+
+  [[nodiscard]] Rates rates(const RunFollower& run, std::uint32_t device) const;
+  [[nodiscard]] policy::Bytes budget(std::uint32_t device) const;  // zero if none was set
+  [[nodiscard]] std::vector<const FollowedAllocation*> most_moved(const RunFollower& run, std::size_t top) const;
+  [[nodiscard]] policy::Bytes crossed(policy::AllocationId id) const;
+
+  policy::trace::TraceHeader header_;
+  std::string path_;
+  std::string state_ = "running";
+  std::unordered_map<std::uint32_t, policy::DeviceSeen> devices_;
+  std::deque<Crossing> crossings_;                                   // of the last two seconds
+  std::deque<Mark> marks_;                                           // of the last two seconds, ten a second
+  std::unordered_map<policy::AllocationId, policy::Bytes> crossed_;  // of what is live
+  policy::Nanoseconds iteration_began_;
+  policy::Nanoseconds iteration_took_;  // the last whole one; zero: none
+  std::uint64_t iteration_launches_ = 0;
+};
+
+}  // namespace spillway::tools
