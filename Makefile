@@ -9,34 +9,34 @@ CMAKE_ARGUMENTS ?=
 .PHONY: demo test sanitize no-cuda fuzz check-format clean
 
 demo:
-	tools/development/install_dependencies.sh build
+	tools/development/install_dependencies.sh build view
 	cmake --preset release -DSPILLWAY_BUILD_TESTS=OFF -DSPILLWAY_BUILD_BENCHMARKS=OFF $(CMAKE_ARGUMENTS)
 	cmake --build --preset release -j $(JOBS)
 	tools/demo.sh build/release
 
 test:
-	tools/development/install_dependencies.sh build test
+	tools/development/install_dependencies.sh build test view
 	cmake --preset dev $(CMAKE_ARGUMENTS)
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev
 
 # The suite under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer.
 sanitize:
-	tools/development/install_dependencies.sh build test
+	tools/development/install_dependencies.sh build test view
 	for preset in asan-ubsan tsan; do \
 	  cmake --preset $$preset $(CMAKE_ARGUMENTS) && cmake --build --preset $$preset -j $(JOBS) && ctest --preset $$preset || exit 1; \
 	done
 
 # Policy and tools as they build where there is no CUDA toolkit.
 no-cuda:
-	tools/development/install_dependencies.sh build test
+	tools/development/install_dependencies.sh build test view
 	cmake --preset no-cuda $(CMAKE_ARGUMENTS)
 	cmake --build --preset no-cuda -j $(JOBS)
 	ctest --preset no-cuda
 
 # Each fuzzer for SECONDS (60).
 fuzz:
-	tools/development/install_dependencies.sh build test
+	tools/development/install_dependencies.sh build test view
 	tools/development/fuzz.sh $(or $(SECONDS_EACH),60)
 
 check-format:

@@ -55,6 +55,7 @@ std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_replay_command();
 std::unique_ptr<Command> make_plan_command();
 std::unique_ptr<Command> make_top_command();
+std::unique_ptr<Command> make_view_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_completion_command();
 

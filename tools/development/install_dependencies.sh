@@ -4,8 +4,9 @@
 set -euo pipefail
 
 declare -A packages=(
-  [build]="build-essential cmake ninja-build pkg-config ccache libspdlog-dev libfmt-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libzstd-dev"
-  [test]="libgtest-dev libgmock-dev libbenchmark-dev python3 binutils git file clang libclang-rt-dev"
+  [build]="build-essential cmake ninja-build pkg-config ccache libspdlog-dev libfmt-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libzstd-dev zlib1g-dev"
+  [test]="libgtest-dev libgmock-dev libbenchmark-dev python3 binutils git file clang libclang-rt-dev chromium"
+  [view]="nodejs npm"
 )
 
 wanted=()
@@ -16,8 +17,15 @@ for set in "${@:-build test}"; do
   done
 done
 
+# Node.js that works is kept, wherever it came from: Debian's npm would pull in Debian's nodejs.
+if node --version >/dev/null 2>&1 && npm --version >/dev/null 2>&1; then
+  for i in "${!wanted[@]}"; do
+    case ${wanted[i]} in nodejs|npm) unset "wanted[i]" ;; esac
+  done
+fi
+
 missing=()
-for package in "${wanted[@]}"; do
+for package in ${wanted[@]+"${wanted[@]}"}; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
 done
 [[ ${#missing[@]} -eq 0 ]] && exit 0

@@ -1,0 +1,28 @@
+# Builds SOURCE into BUILD/page.html with NPM, in a copy: node_modules stays out of the source tree, and is installed anew only
+# when the lock file has changed. With MODE AUTO, a registry that cannot be reached costs the viewer, not the build.
+file(COPY "${SOURCE}/package.json" "${SOURCE}/tsconfig.json" "${SOURCE}/build.mjs" DESTINATION "${BUILD}")
+file(REMOVE_RECURSE "${BUILD}/src")
+file(COPY "${SOURCE}/src" DESTINATION "${BUILD}")
+file(SHA256 "${SOURCE}/package-lock.json" wanted)
+set(have "")
+if(EXISTS "${BUILD}/installed")
+  file(READ "${BUILD}/installed" have)
+endif()
+if(NOT have STREQUAL wanted)
+  file(COPY "${SOURCE}/package-lock.json" DESTINATION "${BUILD}")
+  # No package's own scripts: none of ours needs them.
+  execute_process(COMMAND "${NPM}" ci --ignore-scripts --no-audit --no-fund --loglevel=error
+    WORKING_DIRECTORY "${BUILD}" RESULT_VARIABLE failed)
+  if(failed AND MODE STREQUAL "AUTO")
+    message(WARNING "npm could not install the viewer's packages: building without `spillway view`. With npm's registry in reach, remove ${BUILD} and build again.")
+    file(WRITE "${BUILD}/page.html" "")
+    return()
+  elseif(failed)
+    message(FATAL_ERROR "npm could not install the viewer's packages. Is its registry in reach? -DSPILLWAY_VIEWER=OFF builds without them.")
+  endif()
+  file(WRITE "${BUILD}/installed" "${wanted}")
+endif()
+execute_process(COMMAND "${NPM}" run --silent build WORKING_DIRECTORY "${BUILD}" RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "The viewer's page was not built.")
+endif()

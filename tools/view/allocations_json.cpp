@@ -1,0 +1,136 @@
+// The page's table of allocations, and the tables of what is launched.
+#include <algorithm>
+
+#include "policy/demangle.hpp"
+#include "tools/text_table.hpp"
+#include "tools/view/allocations.hpp"
+
+namespace spillway::tools::view {
+
+using namespace policy;
+
+std::string Allocations::function_name(std::uint32_t id) const {
+  const auto found = functions_.find(id);
+  if (found == functions_.end()) return "function " + std::to_string(id);
+  return bare_function_name(demangled(found->second));
+}
+
+// Who launches on it, most first: what its class was found from.
+std::string Allocations::evidence(const ListedAllocation& allocation) const {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> uses(allocation.uses.begin(), allocation.uses.end());
+  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, uses.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + function_name(static_cast<std::uint32_t>(uses[i].first >> 32U)) + " argument " +
+            std::to_string(uses[i].first & 0xFFFFU) + " (" + grouped(uses[i].second) + ")";
+  }
+  if (uses.size() > kShown) text += " and " + std::to_string(uses.size() - kShown) + " more uses";
+  return text.empty() ? "no launch was seen to use it" : text;
+}
+
+Json Allocations::shapes_json(Blocks& blocks) {
+  std::vector<LaunchShapeId> ids;
+  ids.reserve(shapes_.size());
+  for (const auto& [id, shape] : shapes_) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  const std::size_t shown = std::min(ids.size(), kMostShapesShown);
+  Column id, function, threads, first, touched, argument;
+  std::uint64_t position = 0;
+  for (std::size_t i = 0; i < shown; ++i) {
+    Shape& shape = shapes_[ids[i]];
+    if (shape.epoch == 0) resolve(shape);
+    id.add(ids[i].value);
+    function.add(shape.function.value);
+    threads.add(shape.threads);
+    first.add(position);
+    for (const auto& [at, index] : shape.touches) {
+      touched.add(at);
+      argument.add(std::uint32_t{index});
+    }
+    position += shape.touches.size();
+  }
+  return {{"table", blocks.add({{"id", &id}, {"function", &function}, {"threads", &threads}, {"first", &first}})},
+          {"touches", blocks.add({{"allocation", &touched}, {"argument", &argument}})},
+          {"left_out", ids.size() - shown}};
+}
+
+Json Allocations::graphs_json(Blocks& blocks) const {
+  Column id, size;
+  for (const auto& [graph, shapes] : graphs_) {
+    id.add(graph);
+    size.add(std::uint64_t{shapes.size()});
+  }
+  return blocks.add({{"id", &id}, {"kernels", &size}});
+}
+
+Json Allocations::finish(Blocks& blocks) {
+  count_pending();
+  Column id, device, bytes, kind, backing, caller, asked, freed, end, reason, rule, span_class, share, in, out,
+      populated, moves, launches, address;
+  std::vector<std::string> evidences;
+  for (const ListedAllocation& each : all_) {
+    std::uint64_t named = 0;
+    for (const std::uint64_t part : each.class_bytes) named += part;
+    const auto of = static_cast<std::size_t>(each.span_class());
+    id.add(each.id.value);
+    device.add(each.device.value);
+    bytes.add(each.bytes.count());
+    kind.add(static_cast<std::uint32_t>(each.kind));
+    backing.add(static_cast<std::uint32_t>(each.backing));
+    caller.add(each.caller.value);
+    asked.add(each.asked.count());
+    freed.add(each.freed ? each.freed->count() : -1);
+    end.add(static_cast<std::uint32_t>(each.end));
+    reason.add(each.reason ? static_cast<std::int64_t>(*each.reason) : -1);
+    rule.add(std::uint32_t{each.rule});
+    span_class.add(std::uint64_t{of});
+    share.add(named == 0 ? 0 : each.class_bytes[of] * 100 / named);
+    in.add(each.moved_in.count());
+    out.add(each.moved_out.count());
+    populated.add(each.populated.count());
+    moves.add(each.moves);
+    launches.add(each.launches);
+    address.add(each.address.value);
+    evidences.push_back(evidence(each));
+  }
+  Json json;
+  json["table"] = blocks.add({{"id", &id},
+                              {"device", &device},
+                              {"bytes", &bytes},
+                              {"kind", &kind},
+                              {"backing", &backing},
+                              {"caller", &caller},
+                              {"asked", &asked},
+                              {"freed", &freed},
+                              {"end", &end},
+                              {"reason", &reason},
+                              {"rule", &rule},
+                              {"span_class", &span_class},
+                              {"share", &share},
+                              {"moved_in", &in},
+                              {"moved_out", &out},
+                              {"moves", &moves},
+                              {"populated", &populated},
+                              {"launches", &launches},
+                              {"address", &address}});
+  json["evidence"] = blocks.add_texts(evidences);
+  json["not_listed"] = not_listed_;
+  json["not_listed_bytes"] = not_listed_bytes_.count();
+  Column function_ids;
+  std::vector<std::string> names;
+  for (const auto& [number, name] : functions_) {
+    function_ids.add(number);
+    names.push_back(demangled(name));
+    names.push_back(bare_function_name(names.back()));
+  }
+  json["function_ids"] = blocks.add({{"id", &function_ids}});
+  json["function_names"] = blocks.add_texts(names);  // two for each: in full, and bare
+  json["shapes"] = shapes_json(blocks);
+  json["graphs"] = graphs_json(blocks);
+  json["callers"] = Json::object();
+  for (const auto& [number, library] : callers_) json["callers"][std::to_string(number)] = library;
+  return json;
+}
+
+}  // namespace spillway::tools::view

@@ -1,0 +1,72 @@
+#include "tools/view/blocks.hpp"
+
+#include <zlib.h>
+
+#include <limits>
+
+namespace spillway::tools::view {
+namespace {
+
+constexpr int kLevel = 6;
+
+}  // namespace
+
+std::string deflated(std::string_view bytes, int level) {
+  z_stream stream{};
+  // Raw deflate (negative window bits): what browsers call "deflate-raw". Failing to start means no memory.
+  if (deflateInit2(&stream, level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) throw std::bad_alloc();
+  std::string out(deflateBound(&stream, bytes.size()), '\0');
+  std::string in(bytes);  // zlib's interface wants writable bytes
+  stream.next_in = reinterpret_cast<Bytef*>(in.data());
+  stream.avail_in = static_cast<uInt>(in.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);  // the bound is enough, so one call ends it
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t left = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j) {
+      group = group << 8U | (j < left ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    }
+    for (std::size_t j = 0; j < 4; ++j) out.push_back(j <= left ? kDigits[group >> (18 - 6 * j) & 63U] : '=');
+  }
+  return out;
+}
+
+std::size_t Blocks::put(std::string_view raw) {
+  encoded_.push_back(base64(deflated(raw, kLevel)));
+  bytes_ += encoded_.back().size();
+  return encoded_.size() - 1;
+}
+
+Json Blocks::add(std::initializer_list<NamedColumn> columns) {
+  std::string raw;
+  Json names = Json::array();
+  std::size_t rows = 0;
+  for (const NamedColumn& each : columns) {
+    raw += each.column->bytes();
+    rows = each.column->rows();
+    names.push_back(each.name);
+  }
+  return {{"id", put(raw)}, {"rows", rows}, {"columns", names}};
+}
+
+Json Blocks::add_texts(std::span<const std::string> texts) {
+  std::string raw;
+  for (const std::string& text : texts) {
+    if (&text != texts.data()) raw += '\n';
+    for (const char c : text) raw += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return {{"id", put(raw)}, {"rows", texts.size()}};
+}
+
+}  // namespace spillway::tools::view
