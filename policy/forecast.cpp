@@ -190,6 +190,11 @@ void Forecast::reject() {
   next_check_ = run_ * 2;
 }
 
+void Forecast::drop() {
+  unlock();
+  reject();
+}
+
 ForecastState Forecast::state() const {
   if (matched_ == 0) return ForecastState::searching;
   return period_ == LaunchCount() ? ForecastState::following : ForecastState::locked;

@@ -45,6 +45,8 @@ class Forecast {
   [[nodiscard]] LaunchCount candidate() const { return candidate_; }
   void accept();
   void reject();
+  // The accepted iteration is none after all; its distance is not offered again soon.
+  void drop();
 
   [[nodiscard]] ForecastState state() const;
   [[nodiscard]] LaunchCount period() const { return period_; }  // of the accepted iteration; zero if not locked

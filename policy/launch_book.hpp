@@ -50,6 +50,7 @@ class LaunchBook {
   // Graph launches have no shape: they are known by what they touch. Their shapes get numbers from 2^31 up.
   LaunchShapeId graph_shape(std::span<const NamedPointer> pointers);
 
+  [[nodiscard]] static bool is_graph(LaunchShapeId shape) { return (shape.value >> 31) != 0; }
   // True if the pointers must be given again with `learn` (new shape, or resolved at another epoch).
   [[nodiscard]] bool stale(LaunchShapeId shape, std::uint64_t epoch) const;
   void learn(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::uint64_t epoch,

@@ -8,8 +8,15 @@ namespace {
 
 // Both periods of an iteration must share this much of what they touch (docs/design.md): layers of a model do not.
 constexpr double kSameMemory = 0.6;
+// Plans and judgements are made once a round of iterations, of this many launches at least: a loop of a few launches
+// (the layers of a decoder over one pool) says nothing by itself, and is over before anything could move.
+constexpr std::uint64_t kLeastRound = 32;
+constexpr std::uint64_t kGraphLaunches = 32;  // what a graph launch counts for in it
 // Without an iteration a plan is made from the latest launches, this many, each time as many have come.
 constexpr std::uint64_t kStretch = 8192;
+// A short iteration may have been one in another part of the program and go on in name only (layers whose launches look
+// alike): it is looked at again each round.
+constexpr LaunchCount kShortPeriod = LaunchCount(256);
 // Plans once the layout is settled, in iterations.
 constexpr std::uint64_t kSettledEvery = 16;
 constexpr std::uint64_t kMostPatience = 8;  // iterations
@@ -71,7 +78,7 @@ void Adaptive::learn_transient(const Allocation& allocation) {
   const std::uint64_t life = forecast_.launches().value - birth->second.launch;
   if (birth->second.transient) {
     transient_live_ -= allocation.bytes;
-  } else if (forecast_.period() != LaunchCount() && life < forecast_.period().count() &&
+  } else if (forecast_.period() != LaunchCount() && life < round().count() &&
              transient_sizes_.size() < kMostTransientSizes) {
     ++transient_sizes_[allocation.bytes.count()];
   } else {
@@ -135,7 +142,12 @@ void Adaptive::launched(const Use& use) {
     slow_.reset();
     iteration_began_ = use.time;
     locked_at_ = use.launch.value;
-  } else if (forecast_.boundary()) {
+  } else if (forecast_.boundary() && forecast_.iterations() % iterations_in_round_ == 0) {
+    if (forecast_.period() < kShortPeriod &&
+        stretch_overlap(forecast_, book_, spans_, use.launch, forecast_.period(), epoch_) < kSameMemory) {
+      forecast_.drop();
+      return;
+    }
     const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled : Watchdog::Moves::open;
     // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
     const bool paced = use.launch.value >= locked_at_ + kQueueDepth;
@@ -160,14 +172,27 @@ void Adaptive::judge_candidate() {
     return;
   }
   forecast_.accept();
+  iterations_in_round_ = (kLeastRound + weight(last, period) - 1) / weight(last, period);
   writer_.note({}, {}, {}, "an iteration of " + std::to_string(period.count()) + " launches was found", {});
-  // Both periods are iterations: learning from each tells what stays in between.
-  history_.iteration(
-      (profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_), profile_), book_,
-      functions_, spans_);
+  // Both periods are iterations: learning from each tells what stays in between. A round has not been seen twice yet.
+  if (iterations_in_round_ == 1) {
+    profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_);
+    history_.iteration(profile_, book_, functions_, spans_);
+  }
   replan_ = true;
   end_of_iteration();
 }
+
+// How much of a program the launches of a period are.
+std::uint64_t Adaptive::weight(LaunchNumber last, LaunchCount period) const {
+  std::uint64_t sum = 0;
+  for (std::uint64_t back = 0; back < period.count() && sum < kLeastRound; ++back) {
+    sum += LaunchBook::is_graph(forecast_.shape_at({last.value - back})) ? kGraphLaunches : 1;
+  }
+  return std::max<std::uint64_t>(sum, 1);
+}
+
+LaunchCount Adaptive::round() const { return LaunchCount(forecast_.period().count() * iterations_in_round_); }
 
 void Adaptive::profile_latest(LaunchCount length) {
   epoch_ = {epoch_.value + 1};
@@ -181,17 +206,17 @@ void Adaptive::profile_latest(LaunchCount length) {
 void Adaptive::end_of_iteration() {
   if (hold_ > 0) --hold_;
   if (!spilling()) return;
-  const std::uint64_t iterations = forecast_.iterations();
+  const std::uint64_t rounds = forecast_.iterations() / iterations_in_round_;
   // The first plan waits for the time before it, so that it can be taken back as well.
-  const std::uint64_t patience = kQueueDepth + kMostPatience * forecast_.period().count();
+  const std::uint64_t patience = kQueueDepth + kMostPatience * round().count();
   if (!watchdog_.has_baseline() && forecast_.launches().value < locked_at_ + patience) return;
-  const bool due = replan_ || changed_ || iterations >= planned_iterations_ + kSettledEvery;
+  const bool due = replan_ || changed_ || rounds >= planned_rounds_ + kSettledEvery;
   // A change is judged before the next one is made, unless the memory itself has changed.
   if (!due || hold_ > 0 || !in_.empty() || !open_.empty() || (watchdog_.judging() && !replan_)) return;
-  profile_latest(forecast_.period());
-  planned_iterations_ = iterations;
+  profile_latest(round());
+  planned_rounds_ = rounds;
   plan(forecast_.launches());
-  if (iterations == 0 || replan_) note_classes();
+  if (rounds == 0 || replan_) note_classes();
   replan_ = left_out_ > 0;
 }
 

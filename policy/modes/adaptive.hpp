@@ -59,6 +59,8 @@ class Adaptive : public Arrival {
   // The candidate is an iteration if both its periods use the same memory.
   void judge_candidate();
   void end_of_iteration();
+  [[nodiscard]] std::uint64_t weight(LaunchNumber last, LaunchCount period) const;
+  [[nodiscard]] LaunchCount round() const;  // the iterations that are planned for at once
   void profile_latest(LaunchCount length);
   void plan(LaunchNumber launch);
   void plan_device(DeviceIndex device, LaunchNumber launch);
@@ -99,11 +101,12 @@ class Adaptive : public Arrival {
   std::vector<SpanId> touched_;         // scratch
   Epoch epoch_{1};
   bool replan_ = true;
-  bool changed_ = true;                  // the last plan moved something: the next may have more
-  std::optional<Nanoseconds> slow_;      // iteration time that made us take a change back
+  bool changed_ = true;              // the last plan moved something: the next may have more
+  std::optional<Nanoseconds> slow_;  // iteration time that made us take a change back
   std::uint32_t left_out_ = 0;
   std::uint64_t planned_at_ = 0;  // launch of the last plan
-  std::uint64_t planned_iterations_ = 0;
+  std::uint64_t planned_rounds_ = 0;
+  std::uint64_t iterations_in_round_ = 1;
   std::uint64_t locked_at_ = 0;
   std::string noted_classes_;
   Nanoseconds iteration_began_;

@@ -158,6 +158,18 @@ TEST(Forecast, ChangingShapesDropTheForecastAndTheNewOnesAreLearned) {
   EXPECT_GT(s.right - before, 190u) << "known steps are forecast long before they are an iteration again";
 }
 
+TEST(Forecast, ADroppedIterationIsNotOfferedAgainSoon) {
+  Sequence s;
+  for (int i = 0; i < 6; ++i) s.play(step(60));
+  ASSERT_EQ(s.forecast.period(), LaunchCount(60));
+  s.forecast.drop();
+  EXPECT_EQ(s.forecast.period(), LaunchCount());
+  for (int i = 0; i < 3; ++i) s.play(step(60));
+  EXPECT_EQ(s.forecast.period(), LaunchCount());
+  for (int i = 0; i < 12; ++i) s.play(step(60));
+  EXPECT_EQ(s.forecast.period(), LaunchCount(60)) << "but later, when it has held for long";
+}
+
 TEST(Forecast, WithoutAnyIterationSuccessorsAreForecast) {
   Sequence s;
   auto random = [engine = std::mt19937(3)]() mutable { return static_cast<std::uint32_t>(engine()); };

@@ -1,0 +1,55 @@
+// The table in docs/golden_table.md: every mode on the golden traces at every budget, beside the bounds.
+//   build/release/bin/golden_table tests/golden/traces > docs/golden_table.md
+#include <cstdio>
+#include <exception>
+
+#include "tests/golden/golden.hpp"
+
+namespace {
+
+using namespace spillway;
+using policy::ModeName;
+
+void rows(const golden::Golden& golden) {
+  for (const double share : golden::kShares) {
+    std::printf("| %s | %.0f%% |", golden.name.c_str(), share * 100);
+    for (const ModeName mode : {ModeName::demand, ModeName::alloc_prefetch, ModeName::arrival, ModeName::adaptive}) {
+      const policy::ReplayResult result = golden.replay(mode, share);
+      const double crossed = result.measured.model.crossed();
+      std::printf(" %.1f / %.2f |", result.measured.seconds * 1e3, crossed / (1 << 30));
+      if (mode != ModeName::adaptive) continue;
+      std::printf(" %.1f / %.2f | %.2fx |", result.bounds.seconds * 1e3, result.bounds.traffic / (1 << 30),
+                  result.bounds.seconds > 0 ? result.measured.seconds / result.bounds.seconds : 0);
+      if (result.bounds.traffic > 0) {
+        std::printf(" %.2fx |\n", crossed / result.bounds.traffic);
+      } else {
+        std::printf(" - |\n");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: golden_table FOLDER_OF_TRACES\n");
+    return 2;
+  }
+  std::printf(
+      "# Adaptive on recorded programs, against the baselines and the bounds\n\nMade by `golden_table` (tests/golden) "
+      "from "
+      "traces recorded on an H200, replayed on the device model: the events and kernel times are measured, what a "
+      "policy\n"
+      "would have cost is an estimate. Each cell: milliseconds / GiB over the link, of the last third of the launches. "
+      "The "
+      "bound on time is max(compute, link), on traffic Belady's\nwith use in place, the way back counted.\n\n"
+      "| program | budget | demand | alloc_prefetch | arrival | adaptive | bound | time | traffic |\n"
+      "|---|---|---|---|---|---|---|---|---|\n");
+  try {
+    for (const auto& file : golden::list(argv[1])) rows(golden::load(file));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "golden_table: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,98 @@
+// Adaptive on the events of real programs: what it decides is written down in expected/, and changes only on purpose.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "policy/explain.hpp"
+#include "tests/golden/golden.hpp"
+
+namespace spillway::golden {
+namespace {
+
+using namespace policy;
+
+std::string decided(const ReplayResult& result) {
+  struct Sum {
+    std::size_t count = 0;
+    Bytes bytes;
+  };
+  std::map<std::string, Sum> sums;
+  for (const Decision& decision : result.decisions) {
+    const auto* move = std::get_if<MoveRange>(&decision.body);
+    if (move == nullptr) continue;
+    Sum& sum =
+        sums[std::string(in_hbm(move->to) ? "in" : "out") + ", " +
+             std::string(kSpanClassNames[decision.cause.span_class]) + ", " + reason_text(decision.cause.reason)];
+    ++sum.count;
+    sum.bytes += move->bytes;
+  }
+  std::ostringstream text;
+  for (const auto& [what, sum] : sums)
+    text << "  " << what << ": " << sum.count << " moves, " << (sum.bytes.count() >> 20) << " MiB\n";
+  return text.str();
+}
+
+std::string describe(const Golden& golden) {
+  std::ostringstream text;
+  text.setf(std::ios::fixed);
+  text.precision(2);
+  text << golden.name << ": " << golden.trace.launches << " launches, peak " << (golden.peak.count() >> 20) << " MiB\n";
+  for (const double share : kShares) {
+    const ReplayResult result = golden.replay(ModeName::adaptive, share);
+    Bytes inside, outside;
+    for (const FinalPlacement& placement : result.placements) {
+      inside += placement.in_hbm;
+      outside += placement.on_host;
+    }
+    text << "\nbudget " << static_cast<int>(share * 100) << "%: iteration of " << result.iteration << " launches, "
+         << result.refused << " requests refused\n";
+    for (const std::string& note : result.notes) text << "  note: " << note << "\n";
+    text << decided(result);
+    text << "  at the end " << (inside.count() >> 20) << " MiB in HBM, " << (outside.count() >> 20)
+         << " MiB on the host\n";
+    text << "  last third: crossed " << result.measured.model.crossed() / (1 << 30) << " GiB, least "
+         << result.bounds.traffic / (1 << 30) << " GiB\n";
+  }
+  return text.str();
+}
+
+class GoldenTrace : public ::testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(GoldenTrace, IsDecidedAsExpected) {
+  const Golden golden = load(GetParam());
+  const std::string text = describe(golden);
+  const std::filesystem::path file = std::filesystem::path(GOLDEN_FOLDER) / "expected" / (golden.name + ".txt");
+  if (std::getenv("SPILLWAY_REFRESH_GOLDEN") != nullptr) {
+    std::ofstream(file) << text;
+    return;
+  }
+  std::ifstream stream(file);
+  ASSERT_TRUE(stream) << file << " is missing: run once with SPILLWAY_REFRESH_GOLDEN=1, and look at what it says";
+  const std::string expected((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_EQ(text, expected) << "if the change is meant: SPILLWAY_REFRESH_GOLDEN=1, and review the diff";
+}
+
+TEST_P(GoldenTrace, StaysWithinItsBudgetAndIsNotWorseThanTheBaselines) {
+  const Golden golden = load(GetParam());
+  EXPECT_LE(std::filesystem::file_size(GetParam()), 300U << 10);
+  for (const double share : kShares) {
+    const ReplayResult adaptive = golden.replay(ModeName::adaptive, share);
+    EXPECT_LE(adaptive.resident_peak, adaptive.window) << share;
+    EXPECT_EQ(adaptive.measured.model.faulted, 0) << share;
+    for (const ModeName mode : {ModeName::demand, ModeName::alloc_prefetch, ModeName::arrival}) {
+      // What moves in pieces of 32 MiB is worth some percent either way in programs this small.
+      EXPECT_LE(adaptive.measured.seconds, 1.05 * golden.replay(mode, share).measured.seconds)
+          << "mode " << static_cast<int>(mode) << " share " << share;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, GoldenTrace,
+                         ::testing::ValuesIn(list(std::filesystem::path(GOLDEN_FOLDER) / "traces")),
+                         [](const auto& each) { return each.param.stem().string(); });
+
+}  // namespace
+}  // namespace spillway::golden

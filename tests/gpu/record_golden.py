@@ -1,0 +1,67 @@
+"""Records the golden traces on a real GPU; see record_golden.sh.
+
+Small programs, so that a trace stays below 300 KiB; every kernel is timed, so that a replay knows the compute times. Each runs bare
+first: half of its peak is the budget. The traces are copied into the --out folder; move them to tests/golden/traces, and refresh what is
+expected of them with SPILLWAY_REFRESH_GOLDEN=1.
+"""
+import argparse
+import json
+import re
+import shutil
+import sys
+
+from harness import GIB, MIB, ROOT, Topic, add_arguments, expect
+
+PYTORCH = ROOT / "examples/pytorch"
+PROGRAMS = ROOT / "tests/gpu/programs"
+LARGEST = 300 << 10
+GPT = ["--layers", 6, "--width", 768, "--batch", 8, "--sequence", 512, "--steps", 2, "--warmup", 22]
+
+
+def record(topic, name, command, peak_of, extra=()):
+    """`peak_of`: bytes that the bare run held, from its output or its JSON."""
+    peak = peak_of(topic, command)
+    trace = topic.work / f"{name}.swt"
+    topic.spillway(command, trace, budget=int(peak // 2), limit=120, extra=["--telemetry-sample", "100%", *extra])
+    topic.figures.update(peak_bytes=peak, trace_bytes=trace.stat().st_size)
+    stats = topic.stats(trace)
+    expect(stats["whole"] and stats["dropped_events"] == 0, "the trace is not whole")
+    expect(trace.stat().st_size <= LARGEST, f"{trace.stat().st_size} bytes are more than {LARGEST}")
+    shutil.copy(trace, topic.out / f"{name}.swt")
+
+
+def peak_in_json(topic, command):
+    file = topic.work / "bare.json"
+    topic.run([*command, "--json", file], 90)
+    return json.loads(file.read_text())["peak_reserved_bytes"]
+
+
+def peak_in_text(topic, command):
+    return float(re.search(r"([0-9.]+) MiB (?:allocated|reserved)", topic.run(command, 90)).group(1)) * MIB
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="record_golden.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    arguments.mode = "adaptive"
+    topic = Topic("record_golden", arguments)
+    topic.step("headroom", topic.require_headroom, 16 * GIB)
+    if topic.failed:
+        return topic.finish()
+    for optimizer in ("fused", "foreach"):
+        topic.step(f"train_gpt2_{optimizer}", record, topic, f"train_gpt2_{optimizer}",
+                   ["python3", PYTORCH / "train_gpt2.py", *GPT, "--optimizer", optimizer], peak_in_json)
+    topic.step("generate_llama", record, topic, "generate_llama",
+               ["python3", PYTORCH / "generate_llama.py", "--layers", 6, "--tokens", 48], peak_in_json)
+    topic.step("train_adam", record, topic, "train_adam",
+               [topic.build / "examples/train_adam", "--layers", 8, "--width", 2048, "--batch", 64, "--steps", 40, "--verify", 2], peak_in_text)
+    topic.step("decode_kv", record, topic, "decode_kv",
+               [topic.build / "examples/decode_kv", "--requests", 64, "--resident", 8, "--context", 1024, "--steps", 32,
+                "--layers", 4, "--heads", 8, "--check", 1], peak_in_text)
+    topic.step("cupy_blocks", record, topic, "cupy_blocks", ["python3", PROGRAMS / "cupy_blocks.py"], peak_in_text)
+    return topic.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
