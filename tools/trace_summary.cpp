@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t kMostShapes = 1U << 26;  // ids beyond are damage, not memory
 constexpr std::uint32_t kMostDevices = 256;
-constexpr std::uint64_t kMostChunks = 1U << 22;  // 8 TiB in one allocation: likewise
+constexpr std::uint64_t kRememberedLaunches = 1U << 16;  // kernel times come some launches late
+constexpr std::uint64_t kMostChunks = 1U << 22;          // 8 TiB in one allocation: likewise
 
 std::size_t index_of(auto value) { return static_cast<std::size_t>(value); }
 
@@ -53,6 +54,8 @@ void TraceSummarizer::settle(const AllocationSettled& settled) {
   allocation.bytes = settled.bytes;
   allocation.backing = settled.backing;
   allocation.settled = true;
+  allocation.address = settled.address;
+  if (settled.address) live_by_address_[settled.address] = settled.allocation;
   DeviceTotals& totals = device(allocation.device).totals;
   if (settled.backing == Backing::device) {
     totals.plain += settled.bytes;
@@ -67,6 +70,7 @@ void TraceSummarizer::release(AllocationId id) {
   const auto found = live_.find(id);
   if (found == live_.end()) return;
   LiveAllocation& allocation = found->second;
+  live_by_address_.erase(allocation.address);
   DeviceTotals& totals = device(allocation.device).totals;
   if (allocation.settled && allocation.backing == Backing::device) totals.plain -= allocation.bytes;
   if (allocation.settled && allocation.backing == Backing::managed) {
@@ -112,9 +116,35 @@ void TraceSummarizer::finish_move(const MoveFinished& finished) {
   if (const auto allocation = live_.find(move.allocation); allocation != live_.end()) place(allocation->second, move);
 }
 
+std::uint32_t TraceSummarizer::function_of(LaunchShapeId shape) const {
+  return shape.value < function_of_shape_.size() ? function_of_shape_[shape.value] : 0;
+}
+
+// A graph launch has a number, and no shape.
 void TraceSummarizer::count_launch(LaunchShapeId shape) {
-  const std::uint32_t function = shape.value < function_of_shape_.size() ? function_of_shape_[shape.value] : 0;
-  ++functions_[function].launches;
+  const std::uint32_t function = function_of(shape);
+  if (shape) ++functions_[function].launches;
+  if (function_of_launch_.size() < kRememberedLaunches) function_of_launch_.resize(kRememberedLaunches);
+  function_of_launch_[++launches_seen_ % kRememberedLaunches] = function;
+}
+
+void TraceSummarizer::add_time(const KernelTimed& timed) {
+  ++summary_.timed_launches;
+  const std::uint64_t launch = timed.launch.value;
+  if (launch == 0 || launch > launches_seen_ || launch + kRememberedLaunches <= launches_seen_) return;
+  FunctionSummary& function = functions_[function_of_launch_[launch % kRememberedLaunches]];
+  ++function.timed;
+  function.kernel_time += timed.duration;
+}
+
+void TraceSummarizer::add_pages(const PagesObserved& pages) {
+  summary_.page_traffic[index_of(pages.traffic)].add(pages.bytes);
+  auto holding = live_by_address_.upper_bound(pages.address);
+  if (holding == live_by_address_.begin()) return;
+  const auto allocation = live_.find((--holding)->second);
+  if (allocation == live_.end() || allocation->second.backing != Backing::managed) return;
+  if (pages.address.value - holding->first.value >= allocation->second.bytes.count()) return;
+  summary_.spilled_page_traffic[index_of(pages.traffic)].add(pages.bytes);
 }
 
 struct TraceSummarizer::EventAdder {
@@ -156,10 +186,19 @@ struct TraceSummarizer::EventAdder {
   void operator()(const GraphLaunched& /*event*/) const {
     ++summary.launches;
     ++summary.graph_launches;
+    to.count_launch({});
   }
   void operator()(const MoveFinished& event) const { to.finish_move(event); }
-  void operator()(const KernelTimed& /*event*/) const {}
-  void operator()(const PagesObserved& event) const { summary.page_traffic[index_of(event.traffic)].add(event.bytes); }
+  void operator()(const KernelTimed& event) const { to.add_time(event); }
+  void operator()(const PagesObserved& event) const { to.add_pages(event); }
+  void operator()(const TelemetryChanged& event) const {
+    if (event.state == TelemetryState::window_lost) {
+      ++summary.lost_windows;
+      return;
+    }
+    static constexpr std::array kStates = {"running", "absent", "refused", "yielded"};
+    summary.telemetry = kStates[index_of(event.state)];
+  }
   void operator()(const EventsDropped& event) const { summary.dropped_events += event.count; }
   void operator()(const TimePassed& /*event*/) const {}
 };

@@ -34,6 +34,8 @@ struct DeviceSummary {
 struct FunctionSummary {
   std::string name;
   std::uint64_t launches = 0;
+  std::uint64_t timed = 0;          // launches with a kernel time
+  policy::Nanoseconds kernel_time;  // of those
 };
 
 struct TraceSummary {
@@ -66,8 +68,12 @@ struct TraceSummary {
   std::array<CountAndBytes, 4> moves_done;  // by the placement moved to; bytes whose placement changed
   std::uint64_t moves_failed = 0;
   std::uint64_t moves_cancelled = 0;
-  std::uint64_t moves_open = 0;               // at the end
-  std::array<CountAndBytes, 4> page_traffic;  // telemetry; PageTraffic
+  std::uint64_t moves_open = 0;                       // at the end
+  std::array<CountAndBytes, 4> page_traffic;          // telemetry; PageTraffic
+  std::array<CountAndBytes, 4> spilled_page_traffic;  // of it, in memory that we manage
+  std::uint64_t timed_launches = 0;                   // telemetry
+  std::uint64_t lost_windows = 0;                     // of kernel times, thrown away
+  std::string telemetry;                              // the last thing said of it
 
   std::map<std::pair<std::size_t, policy::Reason>, CountAndBytes> decisions;  // by kind (position) and reason
   std::uint64_t decision_count = 0;
@@ -93,6 +99,7 @@ class TraceSummarizer {
     policy::Backing backing = policy::Backing::device;
     bool settled = false;
     std::vector<policy::Placement> chunks;  // managed only
+    policy::Address address;
   };
 
   struct EventAdder;
@@ -103,12 +110,18 @@ class TraceSummarizer {
   void finish_move(const policy::MoveFinished& finished);
   void place(LiveAllocation& allocation, const policy::MoveRange& move);
   void count_launch(policy::LaunchShapeId shape);
+  [[nodiscard]] std::uint32_t function_of(policy::LaunchShapeId shape) const;
+  void add_time(const policy::KernelTimed& timed);
+  void add_pages(const policy::PagesObserved& pages);
   void add_end(const policy::trace::TraceReader& reader);
 
   TraceSummary summary_;
   std::unordered_map<policy::AllocationId, LiveAllocation> live_;
   std::unordered_map<policy::DecisionId, policy::MoveRange> open_moves_;
-  std::vector<std::uint32_t> function_of_shape_;                  // by id
+  std::map<policy::Address, policy::AllocationId> live_by_address_;
+  std::vector<std::uint32_t> function_of_shape_;      // by id
+  std::vector<std::uint32_t> function_of_launch_{0};  // the latest launches, in a ring
+  std::uint64_t launches_seen_ = 0;
   std::unordered_map<std::uint32_t, FunctionSummary> functions_;  // by id; 0: shape unknown
 };
 
