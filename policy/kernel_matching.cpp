@@ -72,13 +72,18 @@ std::optional<Fit> only_fit(const std::map<StreamId, LaunchLane>& lanes, DeviceS
 
 }  // namespace
 
-KernelKey kernel_key(std::string_view mangled_name, std::uint64_t threads) {
+KernelKey name_key(std::string_view mangled_name) {
   std::uint64_t hash = 0xCBF29CE484222325ULL;
   for (const char c : mangled_name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
-  return {(hash ^ threads) * 0x9E3779B97F4A7C15ULL};
+  return {hash};
 }
 
-KernelKey graph_key(std::uint64_t kernels) { return kernel_key("(graph)", kernels); }
+KernelKey kernel_key(KernelKey name, std::uint64_t threads) {
+  const std::uint64_t mixed = (name.value ^ threads) * 0x9E3779B97F4A7C15ULL;
+  return {mixed ^ (mixed >> 32U)};
+}
+
+KernelKey graph_key(std::uint64_t kernels) { return kernel_key(name_key("(graph)"), kernels); }
 
 void judge_launches(std::vector<WatchedLaunch>& launches, const WatchMarks& marks) {
   struct Lane {

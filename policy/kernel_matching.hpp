@@ -22,7 +22,8 @@ namespace spillway::policy {
 using KernelKey = Id<struct KernelKeyTag, std::uint64_t>;
 using DeviceStreamId = Id<struct DeviceStreamTag, std::uint64_t>;  // context and stream, as the profiler numbers them
 
-KernelKey kernel_key(std::string_view mangled_name, std::uint64_t threads);
+KernelKey name_key(std::string_view mangled_name);
+KernelKey kernel_key(KernelKey name, std::uint64_t threads);
 // Of a graph launch, by the number of kernels in it.
 KernelKey graph_key(std::uint64_t kernels);
 // Graph launches are one lane of their own, on both sides: their kernels run in streams that are nobody's.

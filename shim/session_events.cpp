@@ -39,13 +39,20 @@ void Session::tell(const RecordHeader& record, Nanoseconds time, Work& work) {
       const std::span<const Touch> touches(launch.touches(), launch.touch_count());
       const policy::LaunchShapeId shape = shape_of(launch.function(), launch.threads, touches, time, work);
       decide_at(time, policy::Launched{shape, stream}, work);
+      watch_launch(shape, stream, policy::kernel_key(function_keys_[launch.header.detail], launch.threads),
+                   record.time);
       break;
     }
     case RecordKind::graph_launch: {
       const auto& launch = reinterpret_cast<const GraphLaunchRecord&>(record);
       const auto graph = graphs_.find(reinterpret_cast<CUgraphExec>(launch.executable));
       // Not known: instantiated before we listened, or by a way that we do not know.
-      if (graph != graphs_.end()) decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
+      if (graph == graphs_.end()) break;
+      decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
+      if (const std::uint64_t kernels = kernels_of_graph_[graph->second]; kernels > 0) {
+        const policy::LaunchShapeId number{graph->second.value | (std::uint32_t{1} << 31U)};
+        watch_launch(number, policy::kGraphLane, policy::graph_key(kernels), record.time);
+      }
       break;
     }
     case RecordKind::copy: {
@@ -64,16 +71,29 @@ void Session::tell(const RecordHeader& record, Nanoseconds time, Work& work) {
 
 policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64_t threads,
                                         std::span<const Touch> touches, Nanoseconds time, Work& work) {
-  if (function.value >= functions_told_.size()) functions_told_.resize(function.value + 1);
+  if (function.value >= functions_told_.size()) {
+    functions_told_.resize(function.value + 1);
+    function_keys_.resize(function.value + 1);
+  }
   if (!functions_told_[function.value]) {
     functions_told_[function.value] = true;
-    decide_at(time, policy::FunctionSeen{function, launch_path().functions.name_of(function)}, work);
+    const std::string name = launch_path().functions.name_of(function);
+    function_keys_[function.value] = policy::name_key(name);
+    decide_at(time, policy::FunctionSeen{function, name}, work);
   }
   arguments_.clear();
   for (const Touch touch : touches) arguments_.push_back({touch.argument(), {touch.address()}});
   const policy::LaunchShapes::Answer answer = shapes_.intern(function, threads, arguments_);
   if (answer.is_new) decide_at(time, policy::LaunchShapeSeen{answer.shape, function, threads, arguments_}, work);
   return answer.shape;
+}
+
+void Session::watch_launch(policy::LaunchShapeId shape, policy::StreamId stream, policy::KernelKey key,
+                           std::int64_t time) {
+  if (!telemetry_ || !telemetry_->watching()) return;
+  // A launch told before its call has no time yet.
+  const Nanoseconds moment((time != 0 ? time : now()) - started_);
+  telemetry_->launched({engine_.launches(), shape, stream, key, moment, policy::Recorded::no});
 }
 
 policy::StreamId Session::stream_of(std::uint64_t word) {
@@ -124,10 +144,11 @@ void Session::take_turn() {
     return;
   }
   turns_given_up_ = true;
-  SPILLWAY_LOG(warning,
-               "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
-               "in at once may exceed the budget",
-               kWaitForTurn.count());
+  SPILLWAY_LOG(
+      warning,
+      "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
+      "in at once may exceed the budget",
+      kWaitForTurn.count());
 }
 
 void Session::give_turn() {
@@ -140,8 +161,8 @@ void Session::give_turn() {
 }
 
 void Session::finish_launches(const Work& work) const {
-  // The baselines pay for that, as the driver's own eviction makes them pay. Not while a capture is under way, which would
-  // not survive it.
+  // The baselines pay for that, as the driver's own eviction makes them pay. Not while a capture is under way, which
+  // would not survive it.
   const bool captures = launch_path().captures.load(std::memory_order_relaxed) != 0;
   if (acts_before_launches_ && work.blocking() && !captures) driver().cuCtxSynchronize();
 }
@@ -160,6 +181,7 @@ void Session::graph_seen(CUgraphExec executable, std::span<const GraphKernel> ke
       for (const GraphKernel& kernel : kernels) {
         seen.shapes.push_back(shape_of(kernel.function, kernel.threads, kernel.touches, time, work));
       }
+      kernels_of_graph_[seen.graph] = kernels.size();
       decide_at(time, std::move(seen), work);
     }
     carry_out(work);

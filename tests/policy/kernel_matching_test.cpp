@@ -11,7 +11,7 @@ namespace {
 // One launch a microsecond; recording is on from 100 to 200.
 constexpr WatchMarks kMarks{Nanoseconds(100), Nanoseconds(110), Nanoseconds(190), Nanoseconds(200)};
 
-KernelKey key(std::uint64_t function) { return kernel_key("kernel", function); }
+KernelKey key(std::uint64_t function) { return kernel_key(name_key("kernel"), function); }
 
 struct Program {
   std::vector<WatchedLaunch> launches;
