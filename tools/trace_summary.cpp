@@ -161,7 +161,7 @@ struct TraceSummarizer::EventAdder {
   void operator()(const CallerSeen& /*event*/) const {}
   void operator()(const AllocationRequested& event) const {
     summary.allocations_by_kind[index_of(event.kind)].add(event.bytes);
-    to.live_[event.allocation] = {event.device, event.bytes, Backing::device, false, {}};
+    to.live_[event.allocation] = {event.device, event.bytes, Backing::device, false, {}, {}};
   }
   void operator()(const AllocationSettled& event) const { to.settle(event); }
   void operator()(const FreeRequested& /*event*/) const {}
