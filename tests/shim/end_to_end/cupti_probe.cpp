@@ -66,7 +66,7 @@ void finish_session(Workload& work) {
 }
 
 void profiler() {
-  Workload work(6);
+  Workload work(12);
   CUpti_SubscriberHandle subscriber = nullptr;
   work.launch(kBetween);
   say_result("subscribe", cuptiSubscribe(&subscriber, nullptr, nullptr));
