@@ -33,7 +33,7 @@ constinit std::atomic<bool> had_activities{false};
 constinit std::atomic<int> registering{0};
 constinit std::atomic<CUpti_BuffersCallbackRequestFunc> request_of_program{nullptr};
 constinit std::atomic<CUpti_BuffersCallbackCompleteFunc> complete_of_program{nullptr};
-constinit std::atomic<void (*)()> listener{nullptr};
+constinit std::atomic<void (*)()> cupti_listener{nullptr};
 constinit std::array<std::atomic<void*>, kCuptiHooks> found_by_dlsym{};  // the last real answer
 
 void* own_entry(CuptiHook hook) {
@@ -69,7 +69,7 @@ void* real_cupti(CuptiHook hook, const void* caller) {
 
 void tell_listener() {
   if (forked_child()) return;
-  if (auto* step_aside = listener.load(std::memory_order_acquire)) {
+  if (auto* step_aside = cupti_listener.load(std::memory_order_acquire)) {
     const HookScope straight_through;
     step_aside();
   }
@@ -124,7 +124,7 @@ bool program_uses_cupti() {
 }
 bool program_has_subscriber() { return subscribed.load(); }
 CuptiCallbacks program_callbacks() { return {request_of_program.load(), complete_of_program.load()}; }
-void listen_to_cupti(void (*step_aside)()) { listener.store(step_aside, std::memory_order_release); }
+void listen_to_cupti(void (*step_aside)()) { cupti_listener.store(step_aside, std::memory_order_release); }
 
 void* cupti_hook_for(const char* name, void* found) {
   for (std::size_t i = 0; i < kCuptiHooks; ++i) {

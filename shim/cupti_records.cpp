@@ -15,7 +15,7 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 using KernelLayout = CUpti_ActivityKernel7;
 using CounterLayout = CUpti_ActivityUnifiedMemoryCounter2;
 
-std::uint64_t product(std::int32_t x, std::int32_t y, std::int32_t z) {
+std::uint64_t wide_product(std::int32_t x, std::int32_t y, std::int32_t z) {
   const auto wide = [](std::int32_t value) { return static_cast<std::uint64_t>(static_cast<std::uint32_t>(value)); };
   return wide(x) * wide(y) * wide(z);
 }
@@ -26,7 +26,7 @@ KernelRecord kernel_of(const KernelLayout& record) {
   kernel.correlation = record.correlationId;
   kernel.key = policy::kernel_key(
       policy::name_key(record.name == nullptr ? "" : record.name),
-      product(record.gridX, record.gridY, record.gridZ) * product(record.blockX, record.blockY, record.blockZ));
+      wide_product(record.gridX, record.gridY, record.gridZ) * wide_product(record.blockX, record.blockY, record.blockZ));
   kernel.start = record.start;
   kernel.end = record.end;
   kernel.of_graph = record.graphNodeId != 0;

@@ -20,7 +20,7 @@ using policy::TelemetryState;
 namespace {
 
 // CUPTI keeps some 8,191 records between flushes; a launch takes microseconds.
-constexpr std::chrono::milliseconds kFlushEvery{5};
+constexpr std::chrono::milliseconds kFlushRecordsEvery{5};
 // A queue of launches may take as long to run dry, and records come late.
 constexpr std::int64_t kSettleWithin = 2'000'000'000;
 constexpr std::int64_t kSettleAtExit = 200'000'000;
@@ -261,7 +261,7 @@ void Telemetry::watch_until_closed(const Cupti& cupti) {
   for (bool open = true; open;) {
     {
       std::unique_lock lock(mutex_);
-      open = !changed_.wait_for(lock, kFlushEvery, [this] { return stopping_ || yielded_ || close_; });
+      open = !changed_.wait_for(lock, kFlushRecordsEvery, [this] { return stopping_ || yielded_ || close_; });
       if (!open) phase_ = Phase::settling;
     }
     flush(cupti);
@@ -310,7 +310,7 @@ void Telemetry::settle(const Cupti& cupti) {
     bool yielded = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kFlushEvery, [this] { return false; });
+      changed_.wait_for(lock, kFlushRecordsEvery, [this] { return false; });
       told = drained_ > marks_.off;
       yielded = yielded_;
       // After giving back nothing more will come.

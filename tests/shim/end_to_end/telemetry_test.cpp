@@ -171,7 +171,7 @@ TEST_P(CuptiOfTheProgram, IsCompleteAndNoneTheWiser) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Telemetry, CuptiOfTheProgram,
-                         testing::Values("profiler", "late", "subscriber", "beside", "forks"),
+                         testing::Values("profiler", "registers_once", "late", "subscriber", "beside", "forks"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(Telemetry, TheProfilersSessionsAreLeftAloneAndTelemetryComesBack) {
