@@ -90,7 +90,7 @@ policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64
 
 void Session::watch_launch(policy::LaunchShapeId shape, policy::StreamId stream, policy::KernelKey key,
                            std::int64_t time) {
-  if (!telemetry_ || !telemetry_->watching()) return;
+  if (!telemetry_ || (!telemetry_->watching() && !acts_before_launches_)) return;
   // A launch told before its call has no time yet.
   const Nanoseconds moment((time != 0 ? time : now()) - started_);
   telemetry_->launched({engine_.launches(), shape, stream, key, moment, policy::Recorded::no});

@@ -82,7 +82,11 @@ Nanoseconds Telemetry::time() const { return Nanoseconds(now() - plan_.started);
 
 void Telemetry::launched(const policy::WatchedLaunch& launch) {
   const std::lock_guard lock(mutex_);
-  if (launches_.size() < kMostLaunches) launches_.push_back(launch);
+  if (!watching()) {
+    before_ = launch;
+  } else if (launches_.size() < kMostLaunches) {
+    launches_.push_back(launch);
+  }
 }
 
 void Telemetry::tick(policy::LaunchNumber latest, policy::LaunchCount iteration, Nanoseconds drained) {
@@ -184,6 +188,7 @@ bool Telemetry::open(const Cupti& cupti, TelemetryChanged& changed) {
     {
       const std::lock_guard lock(mutex_);
       launches_.clear();
+      if (const auto earlier = std::exchange(before_, std::nullopt)) launches_.push_back(*earlier);
       watching_.store(true);
     }
     result = switch_on(cupti);

@@ -49,6 +49,7 @@ class Telemetry {
   bool start();
   // Cheap; true while launches are to be told. With the session's lock.
   [[nodiscard]] bool watching() const { return watching_.load(std::memory_order_relaxed); }
+  // Where launches are told before their call is made: all of them, as the call may be made when a window is open.
   void launched(const policy::WatchedLaunch& launch);
   // After each turn of the policy thread, with the session's lock: what was recorded before `drained` has been told.
   void tick(policy::LaunchNumber latest, policy::LaunchCount iteration, policy::Nanoseconds drained);
@@ -105,6 +106,7 @@ class Telemetry {
   policy::LaunchNumber latest_;
   policy::Nanoseconds drained_;
   std::vector<policy::WatchedLaunch> launches_;
+  std::optional<policy::WatchedLaunch> before_;  // the last one told outside of a window
 
   // Of the thread alone.
   std::vector<KernelRecord> kernels_;

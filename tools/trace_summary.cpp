@@ -1,6 +1,7 @@
 #include "tools/trace_summary.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "tools/trace_source.hpp"
@@ -54,8 +55,7 @@ void TraceSummarizer::settle(const AllocationSettled& settled) {
   allocation.bytes = settled.bytes;
   allocation.backing = settled.backing;
   allocation.settled = true;
-  allocation.address = settled.address;
-  if (settled.address) live_by_address_[settled.address] = settled.allocation;
+  add_stretch(settled);
   DeviceTotals& totals = device(allocation.device).totals;
   if (settled.backing == Backing::device) {
     totals.plain += settled.bytes;
@@ -70,7 +70,6 @@ void TraceSummarizer::release(AllocationId id) {
   const auto found = live_.find(id);
   if (found == live_.end()) return;
   LiveAllocation& allocation = found->second;
-  live_by_address_.erase(allocation.address);
   DeviceTotals& totals = device(allocation.device).totals;
   if (allocation.settled && allocation.backing == Backing::device) totals.plain -= allocation.bytes;
   if (allocation.settled && allocation.backing == Backing::managed) {
@@ -137,13 +136,25 @@ void TraceSummarizer::add_time(const KernelTimed& timed) {
   function.kernel_time += timed.duration;
 }
 
+// Page traffic comes some milliseconds late, when its memory may have been freed.
+void TraceSummarizer::add_stretch(const AllocationSettled& settled) {
+  if (!settled.address) return;
+  const Address end = settled.address + settled.bytes;
+  auto first = stretches_.lower_bound(settled.address);
+  if (first != stretches_.begin()) {
+    const auto before = std::prev(first);
+    if (before->first + before->second.bytes > settled.address) first = before;
+  }
+  stretches_.erase(first, stretches_.lower_bound(end));
+  stretches_[settled.address] = {settled.bytes, settled.backing};
+}
+
 void TraceSummarizer::add_pages(const PagesObserved& pages) {
   summary_.page_traffic[index_of(pages.traffic)].add(pages.bytes);
-  auto holding = live_by_address_.upper_bound(pages.address);
-  if (holding == live_by_address_.begin()) return;
-  const auto allocation = live_.find((--holding)->second);
-  if (allocation == live_.end() || allocation->second.backing != Backing::managed) return;
-  if (pages.address.value - holding->first.value >= allocation->second.bytes.count()) return;
+  const auto next = stretches_.upper_bound(pages.address);
+  if (next == stretches_.begin()) return;
+  const auto& [address, stretch] = *std::prev(next);
+  if (stretch.backing != Backing::managed || pages.address.value - address.value >= stretch.bytes.count()) return;
   summary_.spilled_page_traffic[index_of(pages.traffic)].add(pages.bytes);
 }
 
@@ -161,7 +172,7 @@ struct TraceSummarizer::EventAdder {
   void operator()(const CallerSeen& /*event*/) const {}
   void operator()(const AllocationRequested& event) const {
     summary.allocations_by_kind[index_of(event.kind)].add(event.bytes);
-    to.live_[event.allocation] = {event.device, event.bytes, Backing::device, false, {}, {}};
+    to.live_[event.allocation] = {event.device, event.bytes, Backing::device, false, {}};
   }
   void operator()(const AllocationSettled& event) const { to.settle(event); }
   void operator()(const FreeRequested& /*event*/) const {}

@@ -99,7 +99,6 @@ class TraceSummarizer {
     policy::Backing backing = policy::Backing::device;
     bool settled = false;
     std::vector<policy::Placement> chunks;  // managed only
-    policy::Address address;
   };
 
   struct EventAdder;
@@ -112,13 +111,18 @@ class TraceSummarizer {
   void count_launch(policy::LaunchShapeId shape);
   [[nodiscard]] std::uint32_t function_of(policy::LaunchShapeId shape) const;
   void add_time(const policy::KernelTimed& timed);
+  void add_stretch(const policy::AllocationSettled& settled);
   void add_pages(const policy::PagesObserved& pages);
   void add_end(const policy::trace::TraceReader& reader);
 
   TraceSummary summary_;
   std::unordered_map<policy::AllocationId, LiveAllocation> live_;
   std::unordered_map<policy::DecisionId, policy::MoveRange> open_moves_;
-  std::map<policy::Address, policy::AllocationId> live_by_address_;
+  struct Stretch {
+    policy::Bytes bytes;
+    policy::Backing backing = policy::Backing::device;
+  };
+  std::map<policy::Address, Stretch> stretches_;      // memory by address; freed ones until it is used anew
   std::vector<std::uint32_t> function_of_shape_;      // by id
   std::vector<std::uint32_t> function_of_launch_{0};  // the latest launches, in a ring
   std::uint64_t launches_seen_ = 0;

@@ -28,6 +28,7 @@ class Workload {
   Device device_;
   std::vector<CUdeviceptr> buffers_;
   std::vector<CUstream> streams_;
+  std::uint64_t launches_ = 0;
   std::mt19937 random_{1129};
 };
 

@@ -1,6 +1,8 @@
 #include "tests/shim/end_to_end/telemetry_probe.hpp"
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/simulated_device/test_kernels.hpp"
 
@@ -9,6 +11,7 @@ namespace spillway::probe {
 namespace {
 
 constexpr std::size_t kBufferBytes = 2 * kMiB;
+constexpr std::uint64_t kPause = 32;  // launches
 
 }  // namespace
 
@@ -46,6 +49,8 @@ void Workload::launch(int count) {
     const int elements = random_() % 3 == 0 ? 1 << 14 : 1 << 15;
     const CUresult code = launch_on(data, elements, streams_[random_() % streams_.size()]);
     if (code != CUDA_SUCCESS) say("launch", code);
+    // As a program that does something else as well: on a busy machine the library's threads get their turn.
+    if (++launches_ % kPause == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
