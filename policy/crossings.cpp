@@ -27,7 +27,7 @@ std::optional<LaunchKind> launch_kind(const LaunchSite& site, const SpanMap& spa
   return kind;
 }
 
-std::size_t LearnedCrossings::Hash::operator()(const LaunchKind& kind) const {
+std::size_t LaunchKindHash::operator()(const LaunchKind& kind) const {
   std::uint64_t hash = kind.function.value * 0x9E3779B97F4A7C15ULL;
   hash = (hash ^ kind.threads) * 0x9E3779B97F4A7C15ULL;
   hash = (hash ^ (hash >> 31U) ^ kind.bytes.count()) * 0x9E3779B97F4A7C15ULL;

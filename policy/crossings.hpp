@@ -24,6 +24,9 @@ struct LaunchKind {
   Bytes bytes;  // all that it touches, plain memory left aside
   friend bool operator==(const LaunchKind&, const LaunchKind&) = default;
 };
+struct LaunchKindHash {
+  std::size_t operator()(const LaunchKind& kind) const;
+};
 // Nothing for a graph, whose kernels are not told apart, and for a launch that touches no span.
 std::optional<LaunchKind> launch_kind(const LaunchSite& site, const SpanMap& spans);
 
@@ -39,9 +42,6 @@ class LearnedCrossings {
 
  private:
   static constexpr std::size_t kMostKinds = 1U << 14U;
-  struct Hash {
-    std::size_t operator()(const LaunchKind& kind) const;
-  };
   struct Evidence {
     std::uint32_t resident = 0;
     std::uint32_t mapped = 0;
@@ -50,7 +50,7 @@ class LearnedCrossings {
     double mapped_bytes = 0;    // on the host in that one
   };
   [[nodiscard]] static std::optional<double> crossings(const Evidence& evidence, const CostTable& costs);
-  std::unordered_map<LaunchKind, Evidence, Hash> kinds_;
+  std::unordered_map<LaunchKind, Evidence, LaunchKindHash> kinds_;
 };
 
 }  // namespace spillway::policy
