@@ -5,6 +5,7 @@
 
 #include "policy/access_history.hpp"
 #include "policy/planner.hpp"
+#include "tests/policy/scripted_program.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -112,6 +113,60 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
   history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
   EXPECT_NEAR(history.of(span).crossings, 16, 0.1);
   EXPECT_NEAR(history.of(span).most_crossings, 8, 0.1);
+}
+
+// Twelve buffers, used once an iteration each, half of which fit. By default all are worth the same, and nothing moves.
+// In truth one function reads its buffers eight times over the link; only times can tell.
+struct TwoFunctions {
+  static constexpr FunctionId kHungry{1};
+  static constexpr FunctionId kFrugal{2};
+  static constexpr Bytes kBuffer = 16_MiB;
+  testing::ScriptedProgram program;
+  std::vector<Address> buffers;
+
+  TwoFunctions() : program(settings(), 512_MiB, 4_GiB) {
+    program.send(FunctionSeen{kHungry, "hungry"});
+    program.send(FunctionSeen{kFrugal, "frugal"});
+    for (int i = 0; i < 12; ++i) buffers.push_back(program.allocate(kBuffer));
+    program.finish_all();
+  }
+  static Settings settings() {
+    Settings given;
+    given.device_budget = SizeOrShare{kBuffer * 6};
+    return given;
+  }
+  // The first buffer, and those that came last.
+  static bool hungry(std::size_t buffer) { return buffer == 0 || buffer > 6; }
+
+  void run(int iterations, bool timed) {
+    const CostTable costs;
+    for (int iteration = 0; iteration < iterations; ++iteration) {
+      for (std::size_t i = 0; i < buffers.size(); ++i) {
+        program.launch({buffers[i]}, hungry(i) ? kHungry : kFrugal);
+        program.finish_all();
+        if (!timed) continue;
+        const Bytes on_host = kBuffer - program.on_card(buffers[i]);
+        program.send(
+            KernelTimed{program.engine().launches(), Nanoseconds(1), mapped(hungry(i) ? 8 : 1, on_host, costs)});
+      }
+    }
+  }
+  [[nodiscard]] int hungry_on_card() const {
+    int count = 0;
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      count += hungry(i) && program.on_card(buffers[i]) == kBuffer ? 1 : 0;
+    return count;
+  }
+};
+
+TEST(LearnedCrossings, DecideWhatThePlannerKeeps) {
+  TwoFunctions without;
+  without.run(400, false);
+  EXPECT_EQ(without.hungry_on_card(), 1) << "as they came";
+  TwoFunctions with;
+  with.run(400, true);
+  EXPECT_GE(with.hungry_on_card(), 5) << "of six";
+  EXPECT_EQ(with.program.engine().check_invariants(), "");
 }
 
 }  // namespace
