@@ -106,8 +106,15 @@ void AccessHistory::written_by_program(SpanId span, const SpanMap& spans) {
 }
 
 void AccessHistory::iteration(const IterationProfile& profile, const LaunchBook& book, const FunctionBook& functions,
-                              const SpanMap& spans) {
+                              const SpanMap& spans, const LearnedCrossings& learned, const CostTable& costs) {
   ++iterations_;
+  std::unordered_map<LaunchShapeId, std::optional<double>> evidence;
+  const auto learned_of = [&](LaunchShapeId shape, const LaunchSite& site) {
+    const auto [entry, fresh] = evidence.try_emplace(shape);
+    if (!fresh) return entry->second;
+    if (const auto kind = launch_kind(site, spans)) entry->second = learned.of(*kind, costs);
+    return entry->second;
+  };
   for (const SpanId id : profile.spans()) {
     SpanHistory& known = entry(id, spans.span(id));
     // Stale by one iteration means: used then, and used now.
@@ -149,7 +156,8 @@ void AccessHistory::iteration(const IterationProfile& profile, const LaunchBook&
       const bool goes_on = part != nullptr && before != nullptr && use.position == before->position + 1 &&
                            book.site(before->shape).function == site.function;
       if (goes_on) continue;
-      const double crossings = default_crossings(kind, site.threads, known.span.bytes);
+      const auto measured = learned_of(use.shape, site);
+      const double crossings = measured ? *measured : default_crossings(kind, site.threads, known.span.bytes);
       known.crossings += crossings;
       known.most_crossings = std::max(known.most_crossings, crossings);
     }

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/cost_table.hpp"
+#include "policy/crossings.hpp"
 #include "policy/iteration_profile.hpp"
 #include "policy/launch_book.hpp"
 #include "policy/span_map.hpp"
@@ -63,8 +65,9 @@ struct SpanHistory {
 
 class AccessHistory {
  public:
+  // Crossings are those learned from kernel times, where there is evidence, else the default of the function's kind.
   void iteration(const IterationProfile& profile, const LaunchBook& book, const FunctionBook& functions,
-                 const SpanMap& spans);
+                 const SpanMap& spans, const LearnedCrossings& learned, const CostTable& costs);
   void written_by_program(SpanId span, const SpanMap& spans);  // a copy or fill began here
 
   // Nothing known: a history with no span.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -21,6 +22,23 @@ constexpr Bytes kLargestBatch = 32_MiB;
 constexpr std::uint64_t kBatchShare = 64;
 constexpr Bytes kReserveCap = 1_GiB;
 constexpr std::uint64_t kReserveShare = 32;
+
+std::string telemetry_note(const TelemetryChanged& event) {
+  const std::string detail = event.detail.empty() ? "" : " (" + event.detail + ")";
+  switch (event.state) {
+    case TelemetryState::running:
+      return "kernel times and page traffic are sampled by CUPTI" + detail;
+    case TelemetryState::absent:
+      return "there is no CUPTI" + detail + ": kernel times and page traffic are not known";
+    case TelemetryState::refused:
+      return "CUPTI refused" + detail + ": kernel times and page traffic are not known";
+    case TelemetryState::yielded:
+      return "CUPTI is somebody else's" + detail + ": no kernel times until that ends";
+    case TelemetryState::window_lost:
+      break;
+  }
+  return "kernels of a sampled window could not be told apart" + detail + ": their times were thrown away";
+}
 
 }  // namespace
 
@@ -71,6 +89,7 @@ struct Engine::State {
   void on(const GraphSeen& event) { graphs[event.graph] = event.shapes; }
   void on(const GraphLaunched& event);
   void on(const MoveFinished& event);
+  void on(const TelemetryChanged& event);
   template <class Other>
   void on(const Other& event) {
     (void)event;
@@ -101,6 +120,8 @@ struct Engine::State {
   DecisionWriter writer;
   std::map<std::uint32_t, Device> devices;
   Bytes host_available;
+  std::optional<TelemetryState> telemetry;
+  bool window_lost_once = false;
   bool refused_once = false;  // oom_first has spoken for this overflow
   std::unordered_map<LaunchShapeId, Shape> shapes;
   std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs;
@@ -365,6 +386,18 @@ void Engine::State::on(const Filled& event) {
   use({TouchSource::fill, launches, {}, {}, 0, event.stream, now, touches});
 }
 
+// Said once each time it changes; lost windows only the first time.
+void Engine::State::on(const TelemetryChanged& event) {
+  const bool lost = event.state == TelemetryState::window_lost;
+  if (lost ? window_lost_once : telemetry == event.state) return;
+  if (lost) {
+    window_lost_once = true;
+  } else {
+    telemetry = event.state;
+  }
+  writer.note({}, {}, {}, telemetry_note(event), {});
+}
+
 void Engine::State::on(const MoveFinished& event) {
   const auto finished = residency.finish_move(event.decision, event.outcome);
   if (!finished) return;  // of an allocation that was freed meanwhile
@@ -433,6 +466,7 @@ bool Engine::would_spill(const AllocationRequested& request) const {
 const Settings& Engine::settings() const { return state_->settings; }
 std::uint64_t Engine::ignored_events() const { return state_->ignored; }
 LaunchNumber Engine::launches() const { return state_->launches; }
+LaunchCount Engine::iteration() const { return state_->mode ? state_->mode->iteration() : LaunchCount(); }
 
 std::string Engine::check_invariants() const {
   std::string broken = state_->residency.check_invariants();

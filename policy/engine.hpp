@@ -16,6 +16,7 @@
 
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
+#include "policy/forecast.hpp"
 #include "policy/rule.hpp"
 #include "policy/settings.hpp"
 
@@ -54,6 +55,8 @@ class Engine {
   [[nodiscard]] const Settings& settings() const;
   [[nodiscard]] std::uint64_t ignored_events() const;  // impossible in a correct shim
   [[nodiscard]] LaunchNumber launches() const;
+  // Of the iteration that the mode has found; zero if there is none.
+  [[nodiscard]] LaunchCount iteration() const;
 
   // Slow, complete check of every invariant; the text names the first one broken, empty if all hold. Tests and fuzzers.
   [[nodiscard]] std::string check_invariants() const;

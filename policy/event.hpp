@@ -208,11 +208,20 @@ struct TimePassed {
   friend bool operator==(const TimePassed&, const TimePassed&) = default;
 };
 
+// How telemetry fares: said when it changes, for people; `window_lost` whenever a window's kernel times could not be
+// told apart and were thrown away.
+enum class TelemetryState : std::uint8_t { running = 0, absent = 1, refused = 2, yielded = 3, window_lost = 4 };
+struct TelemetryChanged {
+  TelemetryState state = TelemetryState::running;
+  std::string detail;  // the library that is used, or what was refused
+  friend bool operator==(const TelemetryChanged&, const TelemetryChanged&) = default;
+};
+
 // The order of alternatives is the trace's record number: append only.
 using EventBody =
     std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen, AllocationRequested,
                  AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched, Copied, Filled, GraphSeen,
-                 GraphLaunched, MoveFinished, KernelTimed, PagesObserved, EventsDropped, TimePassed>;
+                 GraphLaunched, MoveFinished, KernelTimed, PagesObserved, EventsDropped, TimePassed, TelemetryChanged>;
 
 struct Event {
   Nanoseconds time;

@@ -71,7 +71,7 @@ class Run {
 
 void Run::take(const Event& event) {
   if (std::holds_alternative<MoveFinished>(event.body) || std::holds_alternative<PagesObserved>(event.body) ||
-      std::holds_alternative<KernelTimed>(event.body)) {
+      std::holds_alternative<KernelTimed>(event.body) || std::holds_alternative<TelemetryChanged>(event.body)) {
     return;
   }
   if (last_event_ && event.time > *last_event_) {

@@ -1,6 +1,6 @@
 // Runs recorded events through an engine with other settings, and closes the loop: what the engine decides is carried
 // out on a virtual card by the device model, and what came of it goes back in as events. The trace's own MoveFinished,
-// PagesObserved and KernelTimed belong to the run that was recorded and are left out.
+// PagesObserved, KernelTimed and TelemetryChanged belong to the run that was recorded and are left out.
 #pragma once
 
 #include <cstdint>

@@ -221,11 +221,13 @@ constexpr auto kTable = std::to_array<SettingRow>({
                [](Settings& s, std::string_view text) { return read_number(s.iteration_lookahead, text, 0, 16); },
                [](const Settings& s) { return std::to_string(s.iteration_lookahead); }},
     SettingRow{"telemetry.cupti", "cupti", SettingKind::choice, "one of: auto, off", "auto", kSwitchList,
-               "Kernel times and page traffic through CUPTI: auto uses it while no other profiler does.",
+               "Kernel times and page traffic through CUPTI: auto uses it while nobody else in the process does; off "
+               "never opens it.",
                [](Settings& s, std::string_view text) { return choose(s.cupti, text, kSwitches, kSwitchList); },
                [](const Settings& s) { return chosen(s.cupti, kSwitches); }},
     SettingRow{"telemetry.sample", "telemetry_sample", SettingKind::percent, "share", "5%", "0% to 100%",
-               "Share of iterations whose kernels are timed.",
+               "Share of launches whose kernels are timed and whose page traffic is counted, in windows of about an "
+               "iteration.",
                [](Settings& s, std::string_view text) { return read_share(s.telemetry_sample, text); },
                [](const Settings& s) { return percent_text(s.telemetry_sample); }},
     SettingRow{"trace.path", "trace_path", SettingKind::text, "text", "",

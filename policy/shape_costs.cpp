@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/access_history.hpp"
+#include "policy/crossings.hpp"
 #include "policy/reach.hpp"
 
 namespace spillway::policy {
@@ -83,6 +84,8 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
       reach.seen(shape->function, argument.index, shape->threads, extents.room(argument.address));
   }
   const auto times = kernel_times(events);
+  std::unordered_map<LaunchKind, double, LaunchKindHash> shortest;
+  std::vector<std::pair<LaunchShapeId, LaunchKind>> timed;
   ShapeCosts result;
   for (const Event& event : events) {
     const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
@@ -90,6 +93,7 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     const FunctionKind kind = functions.kind(shape->function);
     ShapeCost cost;
     double bytes = 0;
+    LaunchKind launch_kind{shape->function, shape->threads, {}};
     for (const PointerArgument& argument : shape->arguments) {
       const bool known = std::any_of(cost.touches.begin(), cost.touches.end(),
                                      [&](const PricedTouch& touch) { return touch.address == argument.address; });
@@ -98,10 +102,20 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
       const double crossings = default_crossings(kind, shape->threads, extent);
       cost.touches.push_back({argument.address, extent, crossings, kind == FunctionKind::other ? 0.5 : 0});
       bytes += static_cast<double>(extent.count()) * std::min(crossings, 1.0);
+      launch_kind.bytes += extent;
     }
-    const auto time = times.find(shape->shape);
-    cost.compute_seconds = time != times.end() ? time->second : bytes / costs.hbm;
+    cost.compute_seconds = bytes / costs.hbm;
     result[shape->shape] = std::move(cost);
+    timed.emplace_back(shape->shape, launch_kind);
+    const auto time = times.find(shape->shape);
+    if (time == times.end()) continue;
+    const auto [known, fresh] = shortest.try_emplace(launch_kind, time->second);
+    if (!fresh) known->second = std::min(known->second, time->second);
+  }
+  for (const auto& [shape, launch_kind] : timed) {
+    if (const auto time = shortest.find(launch_kind); time != shortest.end()) {
+      result[shape].compute_seconds = time->second;
+    }
   }
   return result;
 }

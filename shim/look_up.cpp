@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "shim/cupti_hooks.hpp"
 #include "shim/driver.hpp"
 #include "shim/thread_state.hpp"
 
@@ -45,6 +46,11 @@ extern "C" __attribute__((visibility("hidden"))) LookUpVerdict spillway_look_up(
   const LookUpVerdict go_on{nullptr, reinterpret_cast<void*>(system)};
   // RTLD_NEXT depends on who asks, which only the real dlsym can tell; its answer is the program's own.
   if (name == nullptr || name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT || system == nullptr) return go_on;
+  if (name[2] == 'p' && name[3] == 't' && name[4] == 'i' && this_thread.depth == 0) {
+    // Found only because we are here, by RTLD_DEFAULT: without us it would be the next one's, or nobody's.
+    void* own = cupti_hook_for(name, system(handle, name));
+    return own != nullptr ? LookUpVerdict{own, nullptr} : go_on;
+  }
   const std::optional<HookId> row = row_of_symbol(name);
   if (!row || this_thread.resolving) return go_on;
   void* found = system(handle, name);

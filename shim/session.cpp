@@ -79,6 +79,7 @@ Session::Session(RunSettings run, std::uint32_t device_count)
     for (const auto& [index, device] : devices_) decide(device, work);
   }
   announce();
+  start_telemetry(device_count);
   auto thread = start_service_thread("spillway-policy", [this] { run_policy_thread(); });
   if (thread) policy_thread_ = std::move(*thread);
 }

@@ -29,6 +29,7 @@
 #include "shim/migration.hpp"
 #include "shim/registry.hpp"
 #include "shim/settings_source.hpp"
+#include "shim/telemetry.hpp"
 #include "shim/trace_log.hpp"
 
 namespace spillway::shim {
@@ -112,9 +113,11 @@ class Session final : public LaunchObserver, public GraphObserver {
   void decide_at(policy::Nanoseconds time, policy::EventBody body, Work& work);
   void drain(Work& work);
   void take(const RecordHeader& record, Work& work);
-  void tell(const RecordHeader& record, policy::Nanoseconds time, Work& work);
+  void tell(const RecordHeader& record, std::int64_t moment, Work& work);  // CLOCK_MONOTONIC
   policy::LaunchShapeId shape_of(policy::FunctionId function, std::uint64_t threads, std::span<const Touch> touches,
                                  policy::Nanoseconds time, Work& work);
+  // For telemetry, right after policy heard of it.
+  void watch_launch(policy::LaunchShapeId shape, policy::StreamId stream, policy::KernelKey key, std::int64_t time);
   policy::StreamId stream_of(std::uint64_t word);
   policy::CallerId caller_of(const Library& library, Work& work);
   void refresh_host_memory(Work& work);
@@ -140,6 +143,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   void give_turn();
   // What leaves may be in use by launches in flight: waits for them. With the turn.
   void finish_launches(const Work& work) const;
+  void start_telemetry(std::uint32_t device_count);
+  void telemetry_reports(std::vector<policy::EventBody> events);
   void run_policy_thread();
   void finish(const char* reason);
 
@@ -166,7 +171,9 @@ class Session final : public LaunchObserver, public GraphObserver {
   std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
   std::unordered_map<const void*, policy::CallerId> callers_;  // by load address of the library
   std::vector<bool> functions_told_;
-  std::vector<policy::PointerArgument> arguments_;  // scratch
+  std::vector<policy::KernelKey> function_keys_;                         // by id, of those told
+  std::unordered_map<policy::GraphId, std::uint64_t> kernels_of_graph_;  // how many
+  std::vector<policy::PointerArgument> arguments_;                       // scratch
   std::uint32_t last_allocation_ = 0;
   std::uint32_t last_graph_ = 0;
   std::uint32_t last_stream_ = 0;
@@ -179,6 +186,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   std::uint64_t dropped_ = 0;
 
   Migration migration_;
+  std::unique_ptr<Telemetry> telemetry_;  // null if nobody asks for it; made before the policy thread
   std::atomic<bool> stopping_{false};
   std::thread policy_thread_;
 };

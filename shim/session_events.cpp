@@ -29,10 +29,11 @@ void Session::drain(Work& work) {
 void Session::take(const RecordHeader& record, Work& work) {
   // In the modes that act before a call, policy was told before it was made; and what was captured did not run.
   if (acts_before_launches_ || (record.flags & kCapturing) != 0) return;
-  tell(record, since_start(ticks_.monotonic(record.time)), work);
+  tell(record, ticks_.monotonic(record.time), work);
 }
 
-void Session::tell(const RecordHeader& record, Nanoseconds time, Work& work) {
+void Session::tell(const RecordHeader& record, std::int64_t moment, Work& work) {
+  const Nanoseconds time = since_start(moment);
   const policy::StreamId stream = stream_of(record.stream);
   switch (record.kind) {
     case RecordKind::launch: {
@@ -40,13 +41,19 @@ void Session::tell(const RecordHeader& record, Nanoseconds time, Work& work) {
       const std::span<const Touch> touches(launch.touches(), launch.touch_count());
       const policy::LaunchShapeId shape = shape_of(launch.function(), launch.threads, touches, time, work);
       decide_at(time, policy::Launched{shape, stream}, work);
+      watch_launch(shape, stream, policy::kernel_key(function_keys_[launch.header.detail], launch.threads), moment);
       break;
     }
     case RecordKind::graph_launch: {
       const auto& launch = reinterpret_cast<const GraphLaunchRecord&>(record);
       const auto graph = graphs_.find(reinterpret_cast<CUgraphExec>(launch.executable));
       // Not known: instantiated before we listened, or by a way that we do not know.
-      if (graph != graphs_.end()) decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
+      if (graph == graphs_.end()) break;
+      decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
+      if (const std::uint64_t kernels = kernels_of_graph_[graph->second]; kernels > 0) {
+        const policy::LaunchShapeId number{graph->second.value | (std::uint32_t{1} << 31U)};
+        watch_launch(number, policy::kGraphLane, policy::graph_key(kernels), moment);
+      }
       break;
     }
     case RecordKind::copy: {
@@ -65,16 +72,29 @@ void Session::tell(const RecordHeader& record, Nanoseconds time, Work& work) {
 
 policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64_t threads,
                                         std::span<const Touch> touches, Nanoseconds time, Work& work) {
-  if (function.value >= functions_told_.size()) functions_told_.resize(function.value + 1);
+  if (function.value >= functions_told_.size()) {
+    functions_told_.resize(function.value + 1);
+    function_keys_.resize(function.value + 1);
+  }
   if (!functions_told_[function.value]) {
     functions_told_[function.value] = true;
-    decide_at(time, policy::FunctionSeen{function, launch_path().functions.name_of(function)}, work);
+    const std::string name = launch_path().functions.name_of(function);
+    function_keys_[function.value] = policy::name_key(name);
+    decide_at(time, policy::FunctionSeen{function, name}, work);
   }
   arguments_.clear();
   for (const Touch touch : touches) arguments_.push_back({touch.argument(), {touch.address()}});
   const policy::LaunchShapes::Answer answer = shapes_.intern(function, threads, arguments_);
   if (answer.is_new) decide_at(time, policy::LaunchShapeSeen{answer.shape, function, threads, arguments_}, work);
   return answer.shape;
+}
+
+void Session::watch_launch(policy::LaunchShapeId shape, policy::StreamId stream, policy::KernelKey key,
+                           std::int64_t time) {
+  if (!telemetry_ || (!telemetry_->watching() && !acts_before_launches_)) return;
+  // A launch told before its call has no time yet.
+  const Nanoseconds moment((time != 0 ? time : now()) - started_);
+  telemetry_->launched({engine_.launches(), shape, stream, key, moment, policy::Recorded::no});
 }
 
 policy::StreamId Session::stream_of(std::uint64_t word) {
@@ -103,7 +123,7 @@ void Session::before_call(const RecordHeader& record) noexcept {
     {
       const std::unique_lock lock(mutex_);
       drain(work);
-      tell(record, since_start(now()), work);
+      tell(record, now(), work);
     }
     finish_launches(work);
     carry_out(work);
@@ -162,6 +182,7 @@ void Session::graph_seen(CUgraphExec executable, std::span<const GraphKernel> ke
       for (const GraphKernel& kernel : kernels) {
         seen.shapes.push_back(shape_of(kernel.function, kernel.threads, kernel.touches, time, work));
       }
+      kernels_of_graph_[seen.graph] = kernels.size();
       decide_at(time, std::move(seen), work);
     }
     carry_out(work);

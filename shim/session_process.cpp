@@ -11,6 +11,9 @@
 #include "shim/settings_source.hpp"
 
 namespace spillway::shim {
+
+using policy::Nanoseconds;
+
 namespace {
 
 std::atomic<Session*> session{nullptr};
@@ -51,6 +54,7 @@ struct SessionProcess {
     if (own == nullptr) return;
     own->mutex_.unlock();
     own->trace_.after_fork_in_child();
+    Telemetry::after_fork_in_child();
     launch_path().observer.store(nullptr);
     launch_path().graphs.store(nullptr);
   }
@@ -81,7 +85,9 @@ void Session::run_policy_thread() {
     {
       const std::unique_lock lock(mutex_);
       const std::uint64_t before = events_;
+      const Nanoseconds began(now() - started_);
       drain(work);
+      if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began);
       tick = events_ != before ? kBusyTick : std::min(tick * 2, kIdleTick);
       if (moment - last_flush >= kFlushEvery) {
         // Silence needs no clock: a waiting program writes no trace.
@@ -96,7 +102,32 @@ void Session::run_policy_thread() {
   }
 }
 
+void Session::start_telemetry(std::uint32_t device_count) {
+  const bool wanted = settings_.cupti == policy::Switch::automatic && settings_.telemetry_sample > 0;
+  // Somebody must have a use for it.
+  if (!wanted || (settings_.mode != policy::ModeName::adaptive && settings_.trace_path.empty())) return;
+  telemetry_ = std::make_unique<Telemetry>(
+      TelemetryPlan{settings_.telemetry_sample, started_, device_count},
+      [this](std::vector<policy::EventBody> events) { telemetry_reports(std::move(events)); });
+  if (!telemetry_->start()) telemetry_.reset();
+}
+
+void Session::telemetry_reports(std::vector<policy::EventBody> events) {
+  // In pieces, so that allocations do not wait for a whole window's.
+  constexpr std::size_t kAtOnce = 256;
+  for (std::size_t first = 0; first < events.size(); first += kAtOnce) {
+    Work work;
+    {
+      const std::unique_lock lock(mutex_);
+      const std::size_t end = std::min(first + kAtOnce, events.size());
+      for (std::size_t index = first; index < end; ++index) decide(std::move(events[index]), work);
+    }
+    carry_out(work);
+  }
+}
+
 void Session::finish(const char* reason) {
+  if (telemetry_) telemetry_->stop();
   launch_path().recording.store(false, std::memory_order_release);
   stopping_.store(true, std::memory_order_release);
   if (policy_thread_.joinable()) policy_thread_.join();

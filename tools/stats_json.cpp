@@ -66,6 +66,15 @@ Json traffic_of(const TraceSummary& summary) {
           {"cpu_faults", summary.page_traffic[3].count}};
 }
 
+Json telemetry_of(const TraceSummary& summary) {
+  return {{"state", summary.telemetry},
+          {"timed_launches", summary.timed_launches},
+          {"lost_windows", summary.lost_windows},
+          {"spilled_pages_in", pair_of(summary.spilled_page_traffic[0])},
+          {"spilled_pages_out", pair_of(summary.spilled_page_traffic[1])},
+          {"spilled_gpu_faults", summary.spilled_page_traffic[2].count}};
+}
+
 }  // namespace
 
 Json stats_json(const TraceSummary& summary, std::size_t most_functions) {
@@ -83,7 +92,9 @@ Json stats_json(const TraceSummary& summary, std::size_t most_functions) {
   for (std::size_t i = 0; i < std::min(most_functions, summary.functions.size()); ++i) {
     functions.push_back({{"name", summary.functions[i].name},
                          {"demangled", demangled(summary.functions[i].name)},
-                         {"launches", summary.functions[i].launches}});
+                         {"launches", summary.functions[i].launches},
+                         {"timed", summary.functions[i].timed},
+                         {"kernel_time_ns", summary.functions[i].kernel_time.count()}});
   }
   return {{"trace", summary.path},
           {"whole", summary.whole},
@@ -105,6 +116,7 @@ Json stats_json(const TraceSummary& summary, std::size_t most_functions) {
           {"devices", devices_of(summary)},
           {"allocations", allocations_of(summary)},
           {"traffic", traffic_of(summary)},
+          {"telemetry", telemetry_of(summary)},
           {"launches", summary.launches},
           {"graph_launches", summary.graph_launches},
           {"shapes", summary.shapes},

@@ -125,6 +125,12 @@ std::string decision_table(const TraceSummary& summary) {
   return table.empty() ? "\nDecisions: none\n" : "\n" + table.str();
 }
 
+std::string mean_microseconds(const FunctionSummary& of) {
+  if (of.timed == 0) return "";
+  const std::int64_t tenths = of.kernel_time.count() / static_cast<std::int64_t>(of.timed) / 100;
+  return grouped(static_cast<std::uint64_t>(tenths / 10)) + "." + std::to_string(tenths % 10);
+}
+
 std::string launch_table(const TraceSummary& summary, std::size_t most_functions) {
   std::string out =
       "\n" + line("launches",
@@ -137,9 +143,21 @@ std::string launch_table(const TraceSummary& summary, std::size_t most_functions
   if (summary.unknown_records > 0) {
     out += line("unknown", grouped(summary.unknown_records) + " records of a newer spillway left out");
   }
-  TextTable table({{"launches"}, {"function", Align::left}});
+  if (summary.timed_launches > 0) out += line("timed", grouped(summary.timed_launches) + " launches");
+  if (summary.lost_windows > 0) {
+    out += line("not told apart", "the kernels of " + grouped(summary.lost_windows) + " sampled windows");
+  }
+  const bool timed = summary.timed_launches > 0;
+  TextTable table(timed ? std::vector<TextTable::Column>{{"launches"}, {"mean us"}, {"function", Align::left}}
+                        : std::vector<TextTable::Column>{{"launches"}, {"function", Align::left}});
   for (std::size_t i = 0; i < std::min(most_functions, summary.functions.size()); ++i) {
-    table.add({grouped(summary.functions[i].launches), harmless(demangled(summary.functions[i].name))});
+    const FunctionSummary& of = summary.functions[i];
+    const std::string name = harmless(demangled(of.name));
+    if (timed) {
+      table.add({grouped(of.launches), mean_microseconds(of), name});
+    } else {
+      table.add({grouped(of.launches), name});
+    }
   }
   if (table.empty()) return out;
   out += "\n" + table.str();

@@ -1,6 +1,7 @@
 #include "tools/trace_summary.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "tools/trace_source.hpp"
@@ -47,6 +48,41 @@ void TraceSummarizer::add_move(const MoveFinished& finished) {
   summary_.refetched += move->refetched;
 }
 
+TraceSummarizer::OfFunction& TraceSummarizer::of_function(FunctionId function) {
+  if (functions_.size() <= function.value) functions_.resize(function.value + 1);
+  return functions_[function.value];
+}
+
+void TraceSummarizer::add_time(const KernelTimed& timed) {
+  ++summary_.timed_launches;
+  OfFunction& function = of_function(run_.function_at(timed.launch));
+  ++function.timed;
+  function.kernel_time += timed.duration;
+}
+
+// Page traffic comes some milliseconds late, when its memory may have been freed.
+void TraceSummarizer::add_stretch(const AllocationSettled& settled) {
+  const bool wraps = settled.address.value + settled.bytes.count() < settled.address.value;  // of a damaged record
+  if (!settled.address || settled.bytes == Bytes() || wraps) return;
+  const Address end = settled.address + settled.bytes;
+  auto first = stretches_.lower_bound(settled.address);
+  if (first != stretches_.begin()) {
+    const auto before = std::prev(first);
+    if (before->first + before->second.bytes > settled.address) first = before;
+  }
+  stretches_.erase(first, stretches_.lower_bound(end));
+  stretches_[settled.address] = {settled.bytes, settled.backing};
+}
+
+void TraceSummarizer::add_pages(const PagesObserved& pages) {
+  summary_.page_traffic[index_of(pages.traffic)].add(pages.bytes);
+  const auto next = stretches_.upper_bound(pages.address);
+  if (next == stretches_.begin()) return;
+  const auto& [address, stretch] = *std::prev(next);
+  if (stretch.backing != Backing::managed || pages.address.value - address.value >= stretch.bytes.count()) return;
+  summary_.spilled_page_traffic[index_of(pages.traffic)].add(pages.bytes);
+}
+
 struct TraceSummarizer::EventAdder {
   TraceSummarizer& to;
   TraceSummary& summary;
@@ -64,6 +100,7 @@ struct TraceSummarizer::EventAdder {
     }
     ++summary.allocations;
     summary.allocations_by_backing[index_of(event.backing)].add(event.bytes);
+    to.add_stretch(event);
   }
   void operator()(const Freed& event) const {
     if (event.result.ok()) ++summary.frees;
@@ -71,9 +108,7 @@ struct TraceSummarizer::EventAdder {
   void operator()(const LaunchShapeSeen& /*event*/) const { ++summary.shapes; }
   void operator()(const Launched& /*event*/) const {
     ++summary.launches;
-    const std::uint32_t function = to.run_.launched().value;
-    if (to.launches_of_.size() <= function) to.launches_of_.resize(function + 1);
-    ++to.launches_of_[function];
+    ++to.of_function(to.run_.launched()).launches;
   }
   void operator()(const Copied& event) const { summary.copies[index_of(event.kind)].add(event.bytes); }
   void operator()(const Filled& event) const { summary.fills.add(event.bytes); }
@@ -82,7 +117,16 @@ struct TraceSummarizer::EventAdder {
     ++summary.graph_launches;
   }
   void operator()(const MoveFinished& event) const { to.add_move(event); }
-  void operator()(const PagesObserved& event) const { summary.page_traffic[index_of(event.traffic)].add(event.bytes); }
+  void operator()(const KernelTimed& event) const { to.add_time(event); }
+  void operator()(const PagesObserved& event) const { to.add_pages(event); }
+  void operator()(const TelemetryChanged& event) const {
+    if (event.state == TelemetryState::window_lost) {
+      ++summary.lost_windows;
+      return;
+    }
+    static constexpr std::array kStates = {"running", "absent", "refused", "yielded"};
+    summary.telemetry = kStates[index_of(event.state)];
+  }
   void operator()(const EventsDropped& event) const { summary.dropped_events += event.count; }
   template <class Other>
   void operator()(const Other& /*event*/) const {}
@@ -155,11 +199,12 @@ TraceSummary TraceSummarizer::finish(const std::string& path, const trace::Trace
   for (const auto& [id, allocation] : run_.live()) {
     if (allocation.settled) summary_.live_at_end.add(allocation.bytes);
   }
-  for (std::uint32_t id = 0; id < launches_of_.size(); ++id) {
-    if (launches_of_[id] == 0) continue;
+  for (std::uint32_t id = 0; id < functions_.size(); ++id) {
+    const OfFunction& of = functions_[id];
+    if (of.launches == 0) continue;
     std::string name = run_.name({id});
     if (name.empty()) name = id == 0 ? "(unknown)" : "(function " + std::to_string(id) + ")";
-    summary_.functions.push_back({std::move(name), launches_of_[id]});
+    summary_.functions.push_back({std::move(name), of.launches, of.timed, of.kernel_time});
   }
   std::sort(summary_.functions.begin(), summary_.functions.end(), [](const auto& a, const auto& b) {
     return a.launches != b.launches ? a.launches > b.launches : a.name < b.name;

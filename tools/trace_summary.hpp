@@ -34,6 +34,8 @@ struct DeviceSummary {
 struct FunctionSummary {
   std::string name;
   std::uint64_t launches = 0;
+  std::uint64_t timed = 0;          // launches with a kernel time
+  policy::Nanoseconds kernel_time;  // of those
 };
 
 struct TraceSummary {
@@ -68,8 +70,12 @@ struct TraceSummary {
   policy::Bytes useless;                    // moved in, and moved out or freed before anything touched it
   std::uint64_t moves_failed = 0;
   std::uint64_t moves_cancelled = 0;
-  std::uint64_t moves_open = 0;               // at the end
-  std::array<CountAndBytes, 4> page_traffic;  // telemetry; PageTraffic
+  std::uint64_t moves_open = 0;                       // at the end
+  std::array<CountAndBytes, 4> page_traffic;          // telemetry; PageTraffic
+  std::array<CountAndBytes, 4> spilled_page_traffic;  // of it, in memory that we manage
+  std::uint64_t timed_launches = 0;                   // telemetry
+  std::uint64_t lost_windows = 0;                     // of kernel times, thrown away
+  std::string telemetry;                              // the last thing said of it
 
   std::map<std::pair<std::size_t, policy::Reason>, CountAndBytes> decisions;  // by kind (position) and reason
   std::uint64_t decision_count = 0;
@@ -94,12 +100,26 @@ class TraceSummarizer {
   struct EventAdder;
   struct BytesOf;
   DeviceSummary& device(policy::DeviceIndex index);
+  struct OfFunction {
+    std::uint64_t launches = 0;
+    std::uint64_t timed = 0;
+    policy::Nanoseconds kernel_time;
+  };
+  struct Stretch {
+    policy::Bytes bytes;
+    policy::Backing backing = policy::Backing::device;
+  };
   void add_move(const policy::MoveFinished& finished);
+  OfFunction& of_function(policy::FunctionId function);
+  void add_time(const policy::KernelTimed& timed);
+  void add_stretch(const policy::AllocationSettled& settled);
+  void add_pages(const policy::PagesObserved& pages);
   void add_end(const policy::trace::TraceReader& reader);
 
   RunFollower& run_;
   TraceSummary summary_;
-  std::vector<std::uint64_t> launches_of_;  // by function; 0: shape unknown
+  std::vector<OfFunction> functions_;             // by id; 0: shape unknown
+  std::map<policy::Address, Stretch> stretches_;  // memory by address; freed ones until it is used anew
 };
 
 // Reads one file into a summary; the text is what is wrong with a file that cannot be read.

@@ -95,12 +95,41 @@ void Adaptive::freeing(const Allocation& allocation) {
   std::erase_if(in_, names);
   std::erase_if(last_change_, names);
   std::erase_if(open_, names);
+  last_moved_.erase(allocation.id);
   learn_transient(allocation);
 }
 
 void Adaptive::heard(const Event& event) {
   if (const auto* function = std::get_if<FunctionSeen>(&event.body))
     functions_.seen(function->function, function->name);
+  if (const auto* timed = std::get_if<KernelTimed>(&event.body)) learn_time(*timed);
+}
+
+void Adaptive::learn_time(const KernelTimed& timed) {
+  const LaunchSite& site = book_.site(forecast_.shape_at(timed.launch));
+  const auto kind = launch_kind(site, spans_);
+  if (!kind) return;
+  touched_.clear();
+  Bytes on_host;
+  for (const NamedPointer& pointer : site.pointers) {
+    const auto moved = last_moved_.find(pointer.allocation);
+    const bool stayed = moved == last_moved_.end() || moved->second < timed.launch.value;
+    if (!stayed || !books_.residency.holds(pointer.allocation) || books_.residency.moving(pointer.allocation)) return;
+    const SpanId id = spans_.at(pointer.allocation, pointer.offset);
+    if (std::find(touched_.begin(), touched_.end(), id) != touched_.end()) continue;
+    touched_.push_back(id);
+    const Span span = spans_.span(id);
+    const std::vector<Chunk>& chunks = books_.residency.chunks(pointer.allocation);
+    const std::uint64_t end = span.offset.count() + span.bytes.count();
+    for (std::uint64_t at = span.offset.count(); at < end;) {
+      const std::uint64_t chunk = at / kChunk.count();
+      const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
+      if (chunk >= chunks.size()) return;
+      if (!in_hbm(chunks[chunk].at)) on_host += Bytes(stop - at);
+      at = stop;
+    }
+  }
+  crossings_.timed(*kind, on_host, timed.duration);
 }
 
 void Adaptive::used(const Use& use) {
@@ -177,7 +206,7 @@ void Adaptive::judge_candidate() {
   // Both periods are iterations: learning from each tells what stays in between. A round has not been seen twice yet.
   if (iterations_in_round_ == 1) {
     profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_);
-    history_.iteration(profile_, book_, functions_, spans_);
+    history_.iteration(profile_, book_, functions_, spans_, crossings_, costs_);
   }
   replan_ = true;
   end_of_iteration();
@@ -198,7 +227,7 @@ void Adaptive::profile_latest(LaunchCount length) {
   epoch_ = {epoch_.value + 1};
   length = std::min(length, forecast_.remembered());
   profile_.build(forecast_, book_, spans_, forecast_.launches(), length, epoch_);
-  history_.iteration(profile_, book_, functions_, spans_);
+  history_.iteration(profile_, book_, functions_, spans_, crossings_, costs_);
   if (epoch_.value > kAgeAfter) spans_.age({epoch_.value - kAgeAfter});
   classes_.learn(profile_, history_, spans_);
 }
@@ -338,6 +367,7 @@ void Adaptive::pump() {
 
 void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
   (void)outcome;
+  last_moved_[move.range.allocation] = forecast_.launches().value;
   const auto ours = std::find_if(open_.begin(), open_.end(), [&move](const PlannedMove& planned) {
     return planned.range == move.range && planned.to == move.to;
   });

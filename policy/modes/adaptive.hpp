@@ -18,6 +18,7 @@
 #include "policy/access_history.hpp"
 #include "policy/classes.hpp"
 #include "policy/cost_table.hpp"
+#include "policy/crossings.hpp"
 #include "policy/forecast.hpp"
 #include "policy/iteration_profile.hpp"
 #include "policy/launch_book.hpp"
@@ -41,6 +42,7 @@ class Adaptive : public Arrival {
   // Least worth first, once something is known.
   void make_room(DeviceIndex device, Bytes bytes) override;
 
+  [[nodiscard]] LaunchCount iteration() const override { return forecast_.period(); }
   [[nodiscard]] const Forecast& forecast() const { return forecast_; }
   [[nodiscard]] const Classes& classes() const { return classes_; }
 
@@ -56,6 +58,8 @@ class Adaptive : public Arrival {
   [[nodiscard]] bool spilling() const;
   void launched(const Use& use);
   void learn_copy(const Use& use);
+  // A kernel's time tells something if all it touches has stayed where it is since the launch.
+  void learn_time(const KernelTimed& timed);
   // The candidate is an iteration if both its periods use the same memory.
   void judge_candidate();
   void end_of_iteration();
@@ -83,6 +87,8 @@ class Adaptive : public Arrival {
   AccessHistory history_;
   Classes classes_;
   CostTable costs_;
+  LearnedCrossings crossings_;
+  std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended
   Watchdog watchdog_;
   std::vector<Pin> pins_;  // by span id, of the policy file's rules
 

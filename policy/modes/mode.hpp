@@ -11,6 +11,7 @@
 #include "policy/allocation_map.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
+#include "policy/forecast.hpp"
 #include "policy/residency.hpp"
 #include "policy/settings.hpp"
 
@@ -86,6 +87,8 @@ class Mode {
   virtual void moved(const FinishedMove& move, MoveOutcome outcome) { (void)move, (void)outcome; }
   // Everything else a mode may learn from: functions, shapes, telemetry, time.
   virtual void heard(const Event& event) { (void)event; }
+  // Launches of the iteration that was found; zero if there is none.
+  [[nodiscard]] virtual LaunchCount iteration() const { return {}; }
   // Plain memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.
   virtual void make_room(DeviceIndex device, Bytes bytes) = 0;
 

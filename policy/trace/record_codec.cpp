@@ -104,6 +104,10 @@ void fields(Wire& wire, V& v) {
 }
 template <class Wire, Is<TimePassed> V>
 void fields(Wire& /*wire*/, V& /*v*/) {}
+template <class Wire, Is<TelemetryChanged> V>
+void fields(Wire& wire, V& v) {
+  wire(v.state, v.detail);
+}
 
 template <class Wire, Is<BackAllocation> V>
 void fields(Wire& wire, V& v) {

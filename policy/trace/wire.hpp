@@ -44,6 +44,8 @@ inline constexpr std::uint32_t kHighest<MoveOutcome> = 2;
 template <>
 inline constexpr std::uint32_t kHighest<PageTraffic> = 3;
 template <>
+inline constexpr std::uint32_t kHighest<TelemetryState> = 4;
+template <>
 inline constexpr std::uint32_t kHighest<Urgency> = 2;
 template <>
 inline constexpr std::uint32_t kHighest<Advice> = 6;

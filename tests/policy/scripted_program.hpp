@@ -93,6 +93,12 @@ class ScriptedProgram {
     for (const auto& [chunk, bytes] : on_card_) total += bytes;
     return total;
   }
+  // Of one allocation.
+  [[nodiscard]] Bytes on_card(Address address) const {
+    Bytes total;
+    for (const auto& [chunk, bytes] : on_card_) total += chunk.first == ids_.at(address) ? bytes : Bytes();
+    return total;
+  }
   [[nodiscard]] AllocationId id(Address address) const { return ids_.at(address); }
   [[nodiscard]] Backing backing(Address address) const { return backing_.at(ids_.at(address)); }
   [[nodiscard]] const std::vector<Decision>& decisions() const { return all_; }

@@ -40,8 +40,12 @@ TEST(Library, NeedsTheCLibraryOnly) {
   for (const std::string& library : needed) EXPECT_TRUE(family.contains(library)) << library;
 }
 
-TEST(Library, ExportsTheHookListAndDlsym) {
-  std::set<std::string> expected{"dlsym"};
+TEST(Library, ExportsTheHookListsAndDlsym) {
+  std::set<std::string> expected{
+      "dlsym",
+#define CUPTI_HOOK(symbol) #symbol,
+#include "shim/cupti_hook_list.def"
+  };
   for (const auto& row : spillway::shim::kHooks) expected.insert(row.symbol);
   // Without version; the names of the version nodes themselves are absolute symbols.
   EXPECT_EQ(words_of("nm -D --defined-only " + kFile + " | awk '$2 != \"A\" {sub(/@.*/, \"\", $3); print $3}'"),

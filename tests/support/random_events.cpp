@@ -64,8 +64,10 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
       return PagesObserved{one_of<PageTraffic>(4), id<Address>(), bytes()};
     case 18:
       return EventsDropped{any<std::uint64_t>()};
-    default:
+    case 19:
       return TimePassed{};
+    default:
+      return TelemetryChanged{one_of<TelemetryState>(5), text()};
   }
 }
 

@@ -129,7 +129,13 @@ CUresult graph_launch(CUgraphExec executable, CUstream handle) {
   const auto found = world().graphs.executables.find(executable);
   if (found == world().graphs.executables.end()) return CUDA_ERROR_INVALID_VALUE;
   SPILLWAY_RETURN_IF_FAILED(forbid_on_capturing(stream));
-  for (const ExecutableNode& node : found->second->nodes) enqueue_body(stream, node.body);
+  LaunchOrigin origin{next_launch_call(), stream->id, 0};
+  for (const ExecutableNode& node : found->second->nodes) {
+    NodeBody body = node.body;
+    ++origin.graph_node;
+    if (auto* launch = std::get_if<Launch>(&body)) launch->origin = origin;
+    enqueue_body(stream, std::move(body));
+  }
   return CUDA_SUCCESS;
 }
 

@@ -83,6 +83,11 @@ bool touch_accesses(const std::vector<kernels::Access>& accesses, int device, To
 
 }  // namespace
 
+std::uint64_t next_launch_call() {
+  static std::uint64_t calls = 0;  // world's lock
+  return ++calls;
+}
+
 void Launch::point_parameters() {
   parameters.clear();
   for (const std::size_t offset : function->twin->parameter_offsets) parameters.push_back(storage.data() + offset);
@@ -101,7 +106,7 @@ CUresult make_launch(CUfunction handle, const kernels::LaunchGeometry& geometry,
     return CUDA_ERROR_NOT_FOUND;
   }
   const kernels::HostTwin& twin = *function->twin;
-  out = Launch{handle, function, geometry, std::vector<std::byte>(storage_bytes(twin)), {}, device};
+  out = Launch{handle, function, geometry, std::vector<std::byte>(storage_bytes(twin)), {}, device, {}};
   if (extra != nullptr) {
     Packed packed;
     SPILLWAY_RETURN_IF_FAILED(read_extra(extra, packed));
@@ -142,8 +147,7 @@ std::int64_t run_launch(Launch& launch, std::int64_t start) {
   card.compute_free = end;
   const unsigned grid_size[3] = {grid.x, grid.y, grid.z};
   const unsigned block_size[3] = {block.x, block.y, block.z};
-  observe_kernel(launch.function->name.c_str(), begin, end, launch.device, w.statistics.launches, grid_size,
-                 block_size);
+  observe_kernel(launch.function->name.c_str(), begin, end, launch.device, launch.origin, grid_size, block_size);
   return end;
 }
 
@@ -157,6 +161,7 @@ CUresult submit(CUfunction function, const kernels::LaunchGeometry& geometry, CU
   Launch launch;
   SPILLWAY_RETURN_IF_FAILED(make_launch(function, geometry, parameters, extra, stream->context->device, launch));
   if (stream->capture) return capture_node(*stream, std::move(launch));
+  launch.origin = {next_launch_call(), stream->id, 0};
   enqueue_body(stream, std::move(launch));
   return CUDA_SUCCESS;
 }

@@ -12,6 +12,14 @@ namespace spillway::simulated {
 
 struct Function;
 
+// What a profiler knows of the call that launched it.
+struct LaunchOrigin {
+  std::uint64_t call = 0;        // counts launches and graph launches; those of one graph launch share it
+  std::uint64_t stream = 0;      // its id
+  std::uint64_t graph_node = 0;  // from 1; 0: no graph
+};
+std::uint64_t next_launch_call();
+
 struct Launch {
   const void* handle = nullptr;  // CUfunction or CUkernel, as the program gave it
   Function* function = nullptr;
@@ -19,6 +27,7 @@ struct Launch {
   std::vector<std::byte> storage;  // the parameters, at the kernel's offsets
   std::vector<void*> parameters;   // into storage; made by `point_parameters`
   int device = 0;
+  LaunchOrigin origin;
   void point_parameters();
 };
 

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "tools/simulated_device/clock.hpp"
+#include "tools/simulated_device/launch.hpp"
 #include "tools/simulated_device/world.hpp"
 
 namespace spillway::simulated {
@@ -17,10 +18,10 @@ void observe_traffic(Traffic traffic, std::uint64_t address, std::uint64_t bytes
   observer.traffic(static_cast<std::uint32_t>(traffic), address, bytes, device, virtual_time());
 }
 
-void observe_kernel(const char* name, std::int64_t start, std::int64_t end, int device, std::uint64_t launch,
+void observe_kernel(const char* name, std::int64_t start, std::int64_t end, int device, const LaunchOrigin& origin,
                     const unsigned grid[3], const unsigned block[3]) {
   if (observer.kernel == nullptr) return;
-  observer.kernel(name, start, end, device, 0, launch, grid, block);
+  observer.kernel(name, start, end, device, origin.stream, origin.call, origin.graph_node, grid, block);
 }
 
 }  // namespace spillway::simulated

@@ -5,17 +5,19 @@
 
 namespace spillway::simulated {
 
+struct LaunchOrigin;
+
 enum class Traffic : std::uint32_t { host_to_device = 0, device_to_host = 1, device_fault = 2, host_fault = 3 };
 
 // Filled by the stand-in CUPTI; the functions must not call the driver.
 struct Observer {
   void (*traffic)(std::uint32_t kind, std::uint64_t address, std::uint64_t bytes, int device, std::int64_t time);
-  void (*kernel)(const char* name, std::int64_t start, std::int64_t end, int device, std::uint32_t stream,
-                 std::uint64_t correlation, const unsigned grid[3], const unsigned block[3]);
+  void (*kernel)(const char* name, std::int64_t start, std::int64_t end, int device, std::uint64_t stream,
+                 std::uint64_t correlation, std::uint64_t graph_node, const unsigned grid[3], const unsigned block[3]);
 };
 
 void observe_traffic(Traffic traffic, std::uint64_t address, std::uint64_t bytes, int device);
-void observe_kernel(const char* name, std::int64_t start, std::int64_t end, int device, std::uint64_t launch,
+void observe_kernel(const char* name, std::int64_t start, std::int64_t end, int device, const LaunchOrigin& origin,
                     const unsigned grid[3], const unsigned block[3]);
 
 }  // namespace spillway::simulated

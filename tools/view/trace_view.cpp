@@ -58,6 +58,7 @@ struct TraceView::EventAdder {
   void operator()(const PagesObserved& /*event*/) const {}
   void operator()(const EventsDropped& /*event*/) const {}
   void operator()(const TimePassed& /*event*/) const {}
+  void operator()(const TelemetryChanged& /*event*/) const {}
 };
 
 void TraceView::add(const trace::Record& record) {

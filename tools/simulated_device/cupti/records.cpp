@@ -77,8 +77,8 @@ void on_traffic(std::uint32_t kind, std::uint64_t address, std::uint64_t bytes, 
   keep(s, record);
 }
 
-void on_kernel(const char* name, std::int64_t start, std::int64_t end, int device, std::uint32_t stream,
-               std::uint64_t correlation, const unsigned grid[3], const unsigned block[3]) {
+void on_kernel(const char* name, std::int64_t start, std::int64_t end, int device, std::uint64_t stream,
+               std::uint64_t correlation, std::uint64_t graph_node, const unsigned grid[3], const unsigned block[3]) {
   State& s = state();
   CUpti_ActivityKernel10 record;
   std::memset(&record, 0, sizeof record);
@@ -86,7 +86,8 @@ void on_kernel(const char* name, std::int64_t start, std::int64_t end, int devic
   record.start = static_cast<std::uint64_t>(start);
   record.end = record.completed = static_cast<std::uint64_t>(end);
   record.deviceId = static_cast<std::uint32_t>(device);
-  record.streamId = stream;
+  record.streamId = static_cast<std::uint32_t>(stream);
+  record.graphNodeId = graph_node;
   record.correlationId = static_cast<std::uint32_t>(correlation);
   record.gridX = static_cast<std::int32_t>(grid[0]);
   record.gridY = static_cast<std::int32_t>(grid[1]);

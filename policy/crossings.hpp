@@ -1,0 +1,56 @@
+// Crossings learned from kernel times: how often the bytes of a launch cross the link when they are left on the host.
+//
+// A launch that was timed while all it touches was in HBM, and again while some of it was on the host, tells:
+// crossings = (time mapped - time resident) x link / bytes on the host. Times are pooled over launches of one function
+// with as many threads and as many bytes (the layers of a model), and the shortest counts, as whatever else is going on
+// only makes a kernel slower. What one launch has on the host is taken to cross alike.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "policy/cost_table.hpp"
+#include "policy/launch_book.hpp"
+#include "policy/span_map.hpp"
+#include "policy/units.hpp"
+
+namespace spillway::policy {
+
+// Launches whose times may be compared.
+struct LaunchKind {
+  FunctionId function;
+  std::uint64_t threads = 0;
+  Bytes bytes;  // all that it touches, plain memory left aside
+  friend bool operator==(const LaunchKind&, const LaunchKind&) = default;
+};
+struct LaunchKindHash {
+  std::size_t operator()(const LaunchKind& kind) const;
+};
+// Nothing for a graph, whose kernels are not told apart, and for a launch that touches no span.
+std::optional<LaunchKind> launch_kind(const LaunchSite& site, const SpanMap& spans);
+
+class LearnedCrossings {
+ public:
+  // One timed launch of this kind, while `on_host` of its bytes were read and written in place.
+  void timed(const LaunchKind& kind, Bytes on_host, Nanoseconds duration);
+  // Nothing without evidence: two times each way, at least.
+  [[nodiscard]] std::optional<double> of(const LaunchKind& kind, const CostTable& costs) const;
+  // Resident time, if it was seen.
+  [[nodiscard]] std::optional<Nanoseconds> resident_time(const LaunchKind& kind) const;
+  [[nodiscard]] std::size_t known(const CostTable& costs) const;  // kinds with evidence
+
+ private:
+  static constexpr std::size_t kMostKinds = 1U << 14U;
+  struct Evidence {
+    std::uint32_t resident = 0;
+    std::uint32_t mapped = 0;
+    Nanoseconds resident_time;  // shortest
+    Nanoseconds mapped_time;    // shortest for each byte on the host
+    double mapped_bytes = 0;    // on the host in that one
+  };
+  [[nodiscard]] static std::optional<double> crossings(const Evidence& evidence, const CostTable& costs);
+  std::unordered_map<LaunchKind, Evidence, LaunchKindHash> kinds_;
+};
+
+}  // namespace spillway::policy

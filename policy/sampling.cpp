@@ -1,0 +1,33 @@
+#include "policy/sampling.hpp"
+
+#include <algorithm>
+
+namespace spillway::policy {
+
+LaunchCount window_length(LaunchCount iteration) {
+  const std::uint64_t one = iteration.count();
+  if (one == 0 || one > SampleClock::kLongest)
+    return LaunchCount(one == 0 ? 2 * SampleClock::kShortest : SampleClock::kLongest);
+  const std::uint64_t times = (SampleClock::kShortest + one - 1) / one;
+  return LaunchCount(one * times);
+}
+
+SampleClock::Wish SampleClock::ask(LaunchNumber latest, LaunchCount iteration) {
+  if (!(percent_ > 0) || latest.value < next_) return Wish::nothing;
+  if (!open_) {
+    open_ = true;
+    length_ = window_length(iteration).count();
+    next_ = latest.value + length_;
+    return Wish::open;
+  }
+  give_up(latest);
+  return Wish::close;
+}
+
+void SampleClock::give_up(LaunchNumber latest) {
+  open_ = false;
+  const double pause = static_cast<double>(length_) * (100.0 / std::max(percent_, 1e-3) - 1.0);
+  next_ = latest.value + static_cast<std::uint64_t>(std::max(pause, 0.0));
+}
+
+}  // namespace spillway::policy

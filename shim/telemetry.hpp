@@ -1,0 +1,118 @@
+// Kernel times and page traffic, sampled through CUPTI while nobody else wants it.
+//
+// Now and then a window opens (policy/sampling.hpp): kernel activity and unified-memory counters are switched on, the
+// launches that policy hears of are kept beside, and when the window is over both are laid side by side
+// (policy/kernel_matching.hpp). Outside of a window CUPTI is as the program left it. Nothing is done on the launch
+// path.
+//
+// A program that uses CUPTI itself is heard of at the door (cupti_hooks.hpp): the window ends, and all is given back,
+// before its call goes on. Any failure ends telemetry with one message and one note, and changes nothing else.
+//
+// All calls of CUPTI are made by a thread of its own, but for giving back. Locks: `cupti_mutex_` around CUPTI's calls,
+// then `mutex_`; the session's lock may be held around `mutex_`, and never inside either. `report` is called on that
+// thread with no lock held.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "policy/event.hpp"
+#include "policy/kernel_matching.hpp"
+#include "policy/sampling.hpp"
+#include "shim/cupti_records.hpp"
+
+namespace spillway::shim {
+
+struct TelemetryPlan {
+  double percent = 0;        // telemetry.sample
+  std::int64_t started = 0;  // `now()` at which the session's time is zero
+  std::uint32_t devices = 0;
+};
+
+class Telemetry {
+ public:
+  using Report = std::function<void(std::vector<policy::EventBody>)>;
+
+  // One a process, never destroyed once `start` has been called.
+  Telemetry(const TelemetryPlan& plan, Report report);
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+
+  // False without a thread for it.
+  bool start();
+  // Cheap; true while launches are to be told. With the session's lock.
+  [[nodiscard]] bool watching() const { return watching_.load(std::memory_order_relaxed); }
+  // Where launches are told before their call is made: all of them, as the call may be made when a window is open.
+  void launched(const policy::WatchedLaunch& launch);
+  // After each turn of the policy thread, with the session's lock: what was recorded before `drained` has been told.
+  void tick(policy::LaunchNumber latest, policy::LaunchCount iteration, policy::Nanoseconds drained);
+  // Ends a window and the thread, within a second or it is left behind. At exit, before CUPTI's own end.
+  void stop();
+  // In the child of a fork: there is no telemetry.
+  static void after_fork_in_child();
+
+ private:
+  enum class Phase : std::uint8_t { idle, asked, open, settling, off };
+
+  void run();
+  void run_window();
+  // With `cupti_mutex_`; false if there is no window to be had, and `changed` says why.
+  bool open(const Cupti& cupti, policy::TelemetryChanged& changed);
+  bool anybody_else(const Cupti& cupti, policy::TelemetryChanged& changed);
+  CUptiResult switch_on(const Cupti& cupti);
+  void switch_off(const Cupti& cupti);
+  void give_back(const Cupti& cupti);
+  static void step_aside();
+  static void at_exit();
+
+  // Without a lock.
+  void watch_until_closed(const Cupti& cupti);
+  void settle(const Cupti& cupti);
+  void flush(const Cupti& cupti);
+  void collect();
+  policy::KernelMatch match();
+  void say(const policy::TelemetryChanged& changed);
+  [[nodiscard]] policy::Nanoseconds time() const;
+
+  const TelemetryPlan plan_;
+  const Report report_;
+  std::atomic<bool> watching_{false};
+
+  std::mutex cupti_mutex_;
+  CuptiBuffers buffers_;
+  const Cupti* cupti_ = nullptr;
+  bool kinds_on_ = false;
+  bool counters_on_ = false;
+  bool buffers_ours_ = false;
+  bool exit_watched_ = false;
+  policy::WatchMarks marks_;
+  std::int64_t clock_offset_ = 0;  // CUPTI's clock less ours
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  policy::SampleClock clock_;
+  Phase phase_ = Phase::idle;
+  bool close_ = false;    // the window has had its launches
+  bool yielded_ = false;  // the program wants CUPTI
+  bool stopping_ = false;
+  bool done_ = false;
+  policy::LaunchNumber latest_;
+  policy::Nanoseconds drained_;
+  std::vector<policy::WatchedLaunch> launches_;
+  std::optional<policy::WatchedLaunch> before_;  // the last one told outside of a window
+
+  // Of the thread alone.
+  std::vector<KernelRecord> kernels_;
+  std::size_t dropped_ = 0;
+  std::optional<policy::TelemetryState> said_;
+  std::thread thread_;
+};
+
+}  // namespace spillway::shim

@@ -1,0 +1,160 @@
+"""Telemetry on a real GPU; see telemetry.sh.
+
+Kernel times come with their launches and add up to the time of a step; torch.profiler around a shimmed run sees every kernel,
+and telemetry goes on after it; memory that is spilled does not fault; and sampling, full telemetry and none are timed against
+bare in turn.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+
+from harness import GIB, ROOT, Topic, add_arguments, expect
+
+PLANNED_BYTES = 16 * GIB
+TRAINING = ["python3", ROOT / "examples/pytorch/train_gpt2.py"]
+# Where the GPU is the limit; what kernels take, and what lies between them, is then nearly the step.
+FITTING = [*TRAINING, "--batch", 16, "--sequence", 1024, "--warmup", 3]
+BUSY_LEAST, BUSY_MOST = 0.80, 1.05
+SAMPLED_TOLERANCE, FULL_TOLERANCE = 1.01, 1.03
+FULL = ["--telemetry-sample", "100%"]
+
+
+def telemetry_of(stats):
+    return {**stats["telemetry"], "launches": stats["launches"], "gpu_faults": stats["traffic"]["gpu_faults"],
+            "pages_in": stats["traffic"]["pages_in"], "pages_out": stats["traffic"]["pages_out"],
+            "dropped": stats["dropped_events"] + stats["dropped_frames"]}
+
+
+def kernel_milliseconds(stats):
+    """Time of all launches by the mean of those timed, over functions that were timed at all; and the share of launches."""
+    timed = [function for function in stats["functions"] if function["timed"] > 0]
+    total = sum(function["kernel_time_ns"] / function["timed"] * function["launches"] for function in timed) / 1e6
+    return total, sum(function["launches"] for function in timed) / max(1, stats["launches"])
+
+
+def all_stats(topic, trace):
+    """As `topic.stats`, with every function."""
+    done = subprocess.run([str(topic.build / "bin/spillway"), "stats", "--json", "--top", "100000", str(trace)],
+                          capture_output=True, text=True, timeout=60)
+    expect(done.returncode == 0, f"spillway stats: exit code {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def kernel_times(topic, steps, flags, least_timed):
+    """Kernel times are there, in a share of launches that fits the sampling, and add up to about the step's time."""
+    trace, file = topic.work / "times.swt", topic.work / "times.json"
+    topic.spillway([*FITTING, "--steps", steps, "--json", file], trace, extra=flags, limit=90)
+    stats, run = all_stats(topic, trace), json.loads(file.read_text())
+    telemetry = telemetry_of(stats)
+    total, covered = kernel_milliseconds(stats)
+    wall = run["median_step_ms"] * (steps + 3)
+    topic.figures.update(telemetry=telemetry, kernel_ms=total, covered_launches=covered, step_ms=run["median_step_ms"],
+                         busy=total / wall, timed_share=telemetry["timed_launches"] / stats["launches"])
+    print(f"     {telemetry['timed_launches']} of {stats['launches']} launches timed, {telemetry['lost_windows']} windows lost; "
+          f"kernels {total:.0f} ms of {wall:.0f} ms", flush=True)
+    expect(telemetry["state"] == "running", f"telemetry ended as '{telemetry['state']}'")
+    expect(telemetry["dropped"] == 0, "events were dropped: the launches' numbers are not exact")
+    expect(telemetry["timed_launches"] >= least_timed * stats["launches"],
+           f"only {telemetry['timed_launches']} of {stats['launches']} launches timed")
+    # The first steps (autotuning, initial values) are not like the others, so this is coarse.
+    expect(covered > 0.9, f"functions of only {covered:.0%} of the launches were timed")
+    expect(BUSY_LEAST <= total / wall <= BUSY_MOST, f"kernels take {total:.0f} ms of {wall:.0f}: not the times of these launches")
+
+
+def profiled(topic):
+    program = ["python3", ROOT / "tests/gpu/profiled_training.py", "--json"]
+    bare_file, file = topic.work / "profiled.bare.json", topic.work / "profiled.spillway.json"
+    trace = topic.work / "profiled.swt"
+    topic.run([*program, bare_file], 120)
+    text = topic.spillway([*program, file], trace, extra=FULL, limit=150)
+    bare, with_us = json.loads(bare_file.read_text()), json.loads(file.read_text())
+    telemetry = telemetry_of(topic.stats(trace))
+    topic.figures.update(bare=bare["sessions"], spillway=with_us["sessions"], telemetry=telemetry,
+                         said=[line for line in text.splitlines() if "CUPTI" in line])
+    expect(all(session["kernels"] > 0 for session in bare["sessions"]), "the profiler sees no kernel in the bare run")
+    expect(bare["sessions"] == with_us["sessions"], f"bare {bare['sessions']}, under Spillway {with_us['sessions']}")
+    expect(bare["losses"] == with_us["losses"], "the losses differ")
+    expect(telemetry["timed_launches"] > 0, "no kernel times before, between or after the sessions")
+    expect(telemetry["state"] == "running", f"telemetry did not come back: '{telemetry['state']}'")
+    expect(any("CUPTI is the program's now" in line for line in topic.figures["said"]), "stepping aside was not said")
+
+
+def faults(topic, mode):
+    """Half of the bare peak: by telemetry's own count and by the witness (then telemetry keeps away), spilled memory does
+    not fault."""
+    file, trace, witness = topic.work / "faults.json", topic.work / "faults.swt", topic.work / "faults.witness.json"
+    program = [*TRAINING, "--steps", 6, "--warmup", 2, "--json", file]
+    topic.run(program, 60)
+    peak = json.loads(file.read_text())["peak_reserved_bytes"]
+    topic.require_headroom(peak * 1.25)
+    topic.figures.update(bare_peak_bytes=peak, budget_bytes=peak // 2)
+    topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, *FULL], limit=120)
+    own = telemetry_of(topic.stats(trace))
+    topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, *FULL], limit=120, witness=witness)
+    beside, counted = telemetry_of(topic.stats(trace)), json.loads(witness.read_text())
+    topic.figures.update(telemetry=own, beside_a_witness=beside, cupti=counted)
+    print(f"     {mode}: {own['spilled_gpu_faults']} faults in {own['timed_launches']} timed launches by telemetry, "
+          f"{counted['gpu_faults']} in the whole run by the witness", flush=True)
+    expect(own["timed_launches"] > 0, "no window: telemetry counted nothing")
+    expect(own["spilled_gpu_faults"] == 0, f"{own['spilled_gpu_faults']} GPU page faults on spilled memory")
+    expect(beside["timed_launches"] == 0, "telemetry took CUPTI beside the witness")
+    expect(counted["dropped_records"] == 0, "the witness lost records")
+    expect(counted["gpu_faults"] == 0, f"{counted['gpu_faults']} GPU page faults by the witness")
+
+
+def cost(topic, rounds, steps):
+    """Step times where everything fits: bare, and with telemetry off, sampled and full, in turn."""
+    kinds = {"bare": None, "off": ["--cupti", "off"], "sampled": [], "full": FULL}
+    times = {kind: [] for kind in kinds}
+    timed = {}
+    file, trace = topic.work / "cost.json", topic.work / "cost.swt"
+    program = [*FITTING, "--steps", steps, "--json", file]
+    order = list(kinds)
+    for turn in range(rounds):
+        for kind in order if turn % 2 == 0 else reversed(order):
+            if kinds[kind] is None:
+                topic.run(program, 60)
+            else:
+                topic.spillway(program, trace, extra=kinds[kind], limit=60)
+                timed[kind] = telemetry_of(topic.stats(trace))["timed_launches"]
+            times[kind].append(statistics.mean(json.loads(file.read_text())["step_ms"]))
+    # Of the means: a window makes some steps slower, which a median would not see.
+    medians = {kind: statistics.median(values) for kind, values in times.items()}
+    ratios = {kind: median / medians["bare"] for kind, median in medians.items()}
+    topic.figures.update(mean_step_ms=times, medians=medians, ratios=ratios, timed_launches=timed)
+    print("     " + ", ".join(f"{kind} {medians[kind]:.2f} ms ({ratios[kind]:.4f})" for kind in kinds) +
+          f" (medians of {rounds} in turn)", flush=True)
+    expect(timed["off"] == 0, "kernels were timed although telemetry is off")
+    expect(timed["sampled"] > 0 and timed["full"] > timed["sampled"], f"launches timed: {timed}")
+    expect(ratios["sampled"] <= SAMPLED_TOLERANCE, f"sampled: {(ratios['sampled'] - 1) * 100:.2f}% slower, 1% is allowed")
+    expect(ratios["full"] <= FULL_TOLERANCE, f"full: {(ratios['full'] - 1) * 100:.2f}% slower, 3% is allowed")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="telemetry.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    parser.add_argument("--rounds", type=int, default=4, help="rounds of the comparison of costs")
+    parser.add_argument("--cost-steps", type=int, default=30)
+    arguments = parser.parse_args()
+    arguments.mode = ""
+    try:
+        topic = Topic("telemetry", arguments)
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"telemetry.sh: nvidia-smi does not answer ({error}): these tests need an NVIDIA GPU", file=sys.stderr)
+        return 1
+    topic.step("headroom", topic.require_headroom, PLANNED_BYTES)
+    if topic.failed:
+        return topic.finish()
+    topic.step("times.full", kernel_times, topic, 20, FULL, 0.5)
+    topic.step("times.sampled", kernel_times, topic, 40, [], 0.005)
+    topic.step("profiler", profiled, topic)
+    topic.step("faults.arrival", faults, topic, "arrival")
+    topic.step("faults.adaptive", faults, topic, "adaptive")
+    topic.step("cost", cost, topic, arguments.rounds, arguments.cost_steps)
+    return topic.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
