@@ -33,7 +33,7 @@ void IterationProfile::build(const Forecast& forecast, const LaunchBook& book, S
     SpanId span;
     ProfiledUse use;
   };
-  std::vector<Found> found, reached;
+  std::vector<Found> found;
   std::vector<SpanUse> uses;
   begin_.assign(spans.id_bound() + 1, 0);
   for (std::uint64_t launch = first_.value; launch <= last.value; ++launch) {
@@ -43,19 +43,10 @@ void IterationProfile::build(const Forecast& forecast, const LaunchBook& book, S
     book.uses(shape, spans, now, uses);
     const auto position = static_cast<std::uint32_t>(launch - first_.value);
     for (const SpanUse& use : uses) {
-      const Found one{use.span, {position, shape, use.argument}};
-      if (use.reached) {
-        reached.push_back(one);
-      } else {
-        found.push_back(one);
-        ++begin_[use.span.value];
-      }
+      found.push_back({use.span, {position, shape, use.argument}});
+      ++begin_[use.span.value];
     }
   }
-  // An estimate counts only where nothing better is known: no pointer of the iteration begins there.
-  std::erase_if(reached, [this](const Found& one) { return begin_[one.span.value] != 0; });
-  for (const Found& one : reached) ++begin_[one.span.value];
-  found.insert(found.end(), reached.begin(), reached.end());
   std::uint32_t sum = 0;
   for (std::size_t id = 0; id < begin_.size(); ++id) {
     const std::uint32_t count = begin_[id];
@@ -65,7 +56,6 @@ void IterationProfile::build(const Forecast& forecast, const LaunchBook& book, S
   }
   uses_.resize(sum);
   std::vector<std::uint32_t> next(begin_.begin(), begin_.end());
-  // In order of position: each span has uses of one kind only.
   for (const Found& each : found) uses_[next[each.span.value]++] = each.use;
 }
 
@@ -113,9 +103,7 @@ double stretch_overlap(const Forecast& forecast, const LaunchBook& book, SpanMap
     uses.clear();
     book.uses(forecast.shape_at({launch}), spans, now, uses);
     auto& set = launch + count <= last.value ? older : newer;
-    for (const SpanUse& use : uses) {
-      if (!use.reached) set.insert(use.span.value);
-    }
+    for (const SpanUse& use : uses) set.insert(use.span.value);
   }
   double shared_bytes = 0, all_bytes = 0, shared = 0, all = 0;
   for (const std::uint32_t id : newer) {

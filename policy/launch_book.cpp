@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint32_t kGraphBit = std::uint32_t{1} << 31;
 constexpr std::size_t kMostGraphs = 4096;
+constexpr std::size_t kMostOperands = 7;  // more are a list of tensors (a fused optimizer's)
 
 }  // namespace
 
@@ -34,7 +35,7 @@ bool LaunchBook::stale(LaunchShapeId shape, std::uint64_t epoch) const {
 }
 
 void LaunchBook::learn(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::uint64_t epoch,
-                       std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now) {
+                       std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now, Reaching reaching) {
   const bool graph = (shape.value & kGraphBit) != 0;
   const std::size_t at = graph ? shape.value & ~kGraphBit : shape.value % kMostShapes;
   std::vector<LaunchSite>& sites = graph ? graphs_ : sites_;
@@ -50,8 +51,10 @@ void LaunchBook::learn(LaunchShapeId shape, FunctionId function, std::uint64_t t
   if (same) return;
   known.pointers = std::move(pointers);
   scratch_.clear();
-  for (const NamedPointer& pointer : known.pointers) {
-    if (!graph) reach_.seen(function, pointer.argument, threads, pointer.room);
+  known.reaching = graph || known.pointers.size() > kMostOperands ? Reaching::unknown : reaching;
+  for (std::size_t i = 0; i < known.pointers.size(); ++i) {
+    const NamedPointer& pointer = known.pointers[i];
+    if (known.reaching == Reaching::by_threads) reach_.seen(function, i, threads, pointer.room);
     spans.touch(pointer.allocation, pointer.offset, {}, now, scratch_);
   }
 }
@@ -67,16 +70,15 @@ const LaunchSite& LaunchBook::site(LaunchShapeId shape) const {
 void LaunchBook::uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const {
   const std::size_t first = out.size();
   const LaunchSite& known = site(shape);
-  for (const NamedPointer& pointer : known.pointers) {
+  for (std::size_t i = 0; i < known.pointers.size(); ++i) {
+    const NamedPointer& pointer = known.pointers[i];
+    const Bytes reach = known.reaching == Reaching::by_threads ? reach_.of(known.function, i, known.threads) : Bytes();
     scratch_.clear();
-    spans.touch(pointer.allocation, pointer.offset, reach_.of(known.function, pointer.argument, known.threads), now,
-                scratch_);
-    for (const SpanId span : scratch_) out.push_back({span, pointer.argument, span != scratch_.front()});
+    spans.touch(pointer.allocation, pointer.offset, reach, now, scratch_);
+    for (const SpanId span : scratch_) out.push_back({span, pointer.argument});
   }
   const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first);
-  std::stable_sort(begin, out.end(), [](const SpanUse& a, const SpanUse& b) {
-    return a.span != b.span ? a.span < b.span : a.reached < b.reached;
-  });
+  std::stable_sort(begin, out.end(), [](const SpanUse& a, const SpanUse& b) { return a.span < b.span; });
   out.erase(std::unique(begin, out.end(), [](const SpanUse& a, const SpanUse& b) { return a.span == b.span; }),
             out.end());
 }

@@ -27,10 +27,14 @@ struct NamedPointer {
   friend bool operator==(const NamedPointer&, const NamedPointer&) = default;
 };
 
+// Whether a function's launches tell by their threads how far they reach.
+enum class Reaching : std::uint8_t { unknown, by_threads };
+
 struct LaunchSite {
   LaunchShapeId shape;
   FunctionId function;
   std::uint64_t threads = 0;
+  Reaching reaching = Reaching::unknown;
   LaunchKey key;
   std::uint64_t resolved_at = 0;  // the owner's epoch of address resolution
   std::vector<NamedPointer> pointers;
@@ -40,7 +44,6 @@ struct LaunchSite {
 struct SpanUse {
   SpanId span;
   std::uint16_t argument = 0;
-  bool reached = false;  // behind the pointer's own span: an estimate (reach.hpp)
 };
 
 class LaunchBook {
@@ -54,7 +57,7 @@ class LaunchBook {
   // True if the pointers must be given again with `learn` (new shape, or resolved at another epoch).
   [[nodiscard]] bool stale(LaunchShapeId shape, std::uint64_t epoch) const;
   void learn(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::uint64_t epoch,
-             std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now);
+             std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now, Reaching reaching = Reaching::unknown);
 
   // A shape that is unknown or forgotten names nothing.
   [[nodiscard]] const LaunchSite& site(LaunchShapeId shape) const;

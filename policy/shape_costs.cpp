@@ -79,14 +79,15 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
   Reach reach;
   for (const Event& event : events) {
     const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
-    if (shape == nullptr) continue;
-    for (const PointerArgument& argument : shape->arguments)
-      reach.seen(shape->function, argument.index, shape->threads, extents.room(argument.address));
+    if (shape == nullptr || functions.kind(shape->function) != FunctionKind::other) continue;
+    for (std::size_t i = 0; i < shape->arguments.size(); ++i)
+      reach.seen(shape->function, i, shape->threads, extents.room(shape->arguments[i].address));
   }
   const auto times = kernel_times(events);
   std::unordered_map<LaunchKind, double, LaunchKindHash> shortest;
   std::vector<std::pair<LaunchShapeId, LaunchKind>> timed;
   ShapeCosts result;
+  std::unordered_map<std::uint64_t, Bytes> reached_at;
   for (const Event& event : events) {
     const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
     if (shape == nullptr) continue;
@@ -94,10 +95,14 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     ShapeCost cost;
     double bytes = 0;
     LaunchKind launch_kind{shape->function, shape->threads, {}};
-    for (const PointerArgument& argument : shape->arguments) {
+    for (std::size_t i = 0; i < shape->arguments.size(); ++i) {
+      const PointerArgument& argument = shape->arguments[i];
       const bool known = std::any_of(cost.touches.begin(), cost.touches.end(),
                                      [&](const PricedTouch& touch) { return touch.address == argument.address; });
-      const Bytes extent = extents.of(argument.address, reach.of(shape->function, argument.index, shape->threads));
+      // What no streaming kernel says of its own launch, the last one at this address has said.
+      Bytes& reached = reached_at[argument.address.value];
+      if (kind == FunctionKind::other) reached = reach.of(shape->function, i, shape->threads);
+      const Bytes extent = extents.of(argument.address, reached);
       if (known || extent == Bytes()) continue;
       const double crossings = default_crossings(kind, shape->threads, extent);
       cost.touches.push_back({argument.address, extent, crossings, kind == FunctionKind::other ? 0.5 : 0});

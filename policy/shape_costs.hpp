@@ -27,10 +27,10 @@ struct ShapeCost {
 
 using ShapeCosts = std::unordered_map<LaunchShapeId, ShapeCost>;
 
-// Extents come from the pointers of the whole trace (a use reaches to the next one, or as far as reach.hpp says), compute
-// times from KernelTimed, else from the bytes at HBM speed. The shortest time counts, of all launches of a function with as
-// many threads and bytes: some of them had their memory on the host. Reads and writes are not known: half of each use is
-// taken as written, except by matrix products, whose operands are read by the default crossings.
+// Extents come from the pointers of the whole trace (a use reaches to the next one, or as far as reach.hpp says),
+// compute times from KernelTimed, else from the bytes at HBM speed. The shortest time counts, of all launches of a
+// function with as many threads and bytes: some of them had their memory on the host. Reads and writes are not known:
+// half of each use is taken as written, except by matrix products, whose operands are read by the default crossings.
 ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& costs);
 
 }  // namespace spillway::policy

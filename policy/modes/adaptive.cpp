@@ -161,7 +161,11 @@ void Adaptive::launched(const Use& use) {
       if (touch.managed) pointers_.push_back({touch.allocation, touch.offset, touch.bytes, touch.argument});
     }
     if (!shape) shape = book_.graph_shape(pointers_);
-    if (book_.stale(shape, epoch)) book_.learn(shape, use.function, use.threads, epoch, pointers_, spans_, epoch_);
+    if (book_.stale(shape, epoch)) {
+      const bool streams = functions_.kind(use.function) == FunctionKind::other;
+      book_.learn(shape, use.function, use.threads, epoch, pointers_, spans_, epoch_,
+                  streams ? Reaching::by_threads : Reaching::unknown);
+    }
   }
   const std::uint64_t locks = forecast_.locks();
   forecast_.launched(book_.site(shape).key, shape);

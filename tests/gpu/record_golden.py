@@ -55,7 +55,7 @@ def main():
     topic.step("generate_llama", record, topic, "generate_llama",
                ["python3", PYTORCH / "generate_llama.py", "--layers", 6, "--tokens", 48], peak_in_json)
     topic.step("train_adam", record, topic, "train_adam",
-               [topic.build / "examples/train_adam", "--layers", 8, "--width", 2048, "--batch", 64, "--steps", 40, "--verify", 2], peak_in_text)
+               [topic.build / "examples/train_adam", "--layers", 8, "--width", 4096, "--batch", 64, "--steps", 40, "--verify", 2], peak_in_text)
     topic.step("decode_kv", record, topic, "decode_kv",
                [topic.build / "examples/decode_kv", "--requests", 64, "--resident", 8, "--context", 1024, "--steps", 32,
                 "--layers", 4, "--heads", 8, "--check", 1], peak_in_text)

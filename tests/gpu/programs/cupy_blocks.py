@@ -11,7 +11,7 @@ import cupy
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=24)
-    parser.add_argument("--rows", type=int, default=4096)
+    parser.add_argument("--rows", type=int, default=16384)
     parser.add_argument("--columns", type=int, default=1024)
     parser.add_argument("--passes", type=int, default=24)
     arguments = parser.parse_args()
