@@ -10,6 +10,8 @@ constexpr unsigned kPlaceBits = 18;
 constexpr std::size_t kMostShapes = std::size_t{1} << 17;  // the newest; older ones lose their place
 // Launches in a row that must point to one other distance before it replaces the one followed.
 constexpr unsigned kVotes = 3;
+// An iteration of so many launches is not given up for a multiple of it; a shorter one may be a loop within one.
+constexpr LaunchCount kLongPeriod = LaunchCount(256);
 constexpr unsigned kVotesAgainstLock = 32;
 // An agreement this long is not given up for a few launches.
 constexpr std::uint64_t kLongRun = 32;
@@ -112,6 +114,8 @@ void Forecast::vote(std::uint32_t shape) {
   const std::uint64_t place = place_of_shape(shape);
   if (place == 0) return;
   const std::uint64_t other = count_ - place;
+  // Buffers that alternate come back every second iteration, which is none the less one.
+  if (period_ >= kLongPeriod && other % period_.count() == 0) return;
   votes_ = other == voted_distance_ ? votes_ + 1 : 1;
   voted_distance_ = other;
   const unsigned needed = period_ == LaunchCount() ? kVotes : kVotesAgainstLock;
