@@ -144,6 +144,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   // What leaves may be in use by launches in flight: waits for them. With the turn.
   void finish_launches(const Work& work) const;
   void start_telemetry(std::uint32_t device_count);
+  [[nodiscard]] Telemetry::Use telemetry_use() const;  // with the lock
   void telemetry_reports(std::vector<policy::EventBody> events);
   void run_policy_thread();
   void finish(const char* reason);

@@ -87,7 +87,7 @@ void Session::run_policy_thread() {
       const std::uint64_t before = events_;
       const Nanoseconds began(now() - started_);
       drain(work);
-      if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began);
+      if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began, telemetry_use());
       tick = events_ != before ? kBusyTick : std::min(tick * 2, kIdleTick);
       if (moment - last_flush >= kFlushEvery) {
         // Silence needs no clock: a waiting program writes no trace.
@@ -110,6 +110,13 @@ void Session::start_telemetry(std::uint32_t device_count) {
       TelemetryPlan{settings_.telemetry_sample, started_, device_count},
       [this](std::vector<policy::EventBody> events) { telemetry_reports(std::move(events)); });
   if (!telemetry_->start()) telemetry_.reset();
+}
+
+Telemetry::Use Session::telemetry_use() const {
+  const auto spills = [this](const auto& entry) { return engine_.totals({entry.first}).managed > policy::Bytes(); };
+  // A trace keeps kernel times for later; decisions are only about memory that may move.
+  const bool some = !settings_.trace_path.empty() || std::any_of(devices_.begin(), devices_.end(), spills);
+  return some ? Telemetry::Use::some : Telemetry::Use::none;
 }
 
 void Session::telemetry_reports(std::vector<policy::EventBody> events) {

@@ -89,11 +89,12 @@ void Telemetry::launched(const policy::WatchedLaunch& launch) {
   }
 }
 
-void Telemetry::tick(policy::LaunchNumber latest, policy::LaunchCount iteration, Nanoseconds drained) {
+void Telemetry::tick(policy::LaunchNumber latest, policy::LaunchCount iteration, Nanoseconds drained, Use use) {
   const std::lock_guard lock(mutex_);
   latest_ = latest;
   drained_ = drained;
   if (phase_ != Phase::idle && (phase_ != Phase::open || close_)) return;
+  if (phase_ == Phase::idle && use == Use::none) return;
   using Wish = policy::SampleClock::Wish;
   const Wish wish = clock_.ask(latest, iteration);
   if (wish == Wish::nothing) return;

@@ -51,8 +51,10 @@ class Telemetry {
   [[nodiscard]] bool watching() const { return watching_.load(std::memory_order_relaxed); }
   // Where launches are told before their call is made: all of them, as the call may be made when a window is open.
   void launched(const policy::WatchedLaunch& launch);
-  // After each turn of the policy thread, with the session's lock: what was recorded before `drained` has been told.
-  void tick(policy::LaunchNumber latest, policy::LaunchCount iteration, policy::Nanoseconds drained);
+  // After each turn of the policy thread, with the session's lock: what was recorded before `drained` has been told. No
+  // window opens while nobody has a use for it.
+  enum class Use : std::uint8_t { none, some };
+  void tick(policy::LaunchNumber latest, policy::LaunchCount iteration, policy::Nanoseconds drained, Use use);
   // Ends a window and the thread, within a second or it is left behind. At exit, before CUPTI's own end.
   void stop();
   // In the child of a fork: there is no telemetry.

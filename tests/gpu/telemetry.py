@@ -74,7 +74,9 @@ def profiled(topic):
     topic.figures.update(bare=bare["sessions"], spillway=with_us["sessions"], telemetry=telemetry,
                          said=[line for line in text.splitlines() if "CUPTI" in line])
     expect(all(session["kernels"] > 0 for session in bare["sessions"]), "the profiler sees no kernel in the bare run")
-    expect(bare["sessions"] == with_us["sessions"], f"bare {bare['sessions']}, under Spillway {with_us['sessions']}")
+    seen = {kind: [(session["kernels"], session["names"]) for session in run["sessions"]]
+            for kind, run in (("bare", bare), ("spillway", with_us))}
+    expect(seen["bare"] == seen["spillway"], f"kernels and names by session: {seen}")
     expect(bare["losses"] == with_us["losses"], "the losses differ")
     expect(telemetry["timed_launches"] > 0, "no kernel times before, between or after the sessions")
     expect(telemetry["state"] == "running", f"telemetry did not come back: '{telemetry['state']}'")

@@ -252,6 +252,16 @@ TEST(Telemetry, SwitchedOffTheLibraryIsNeverOpened) {
   EXPECT_EQ(run_simulated(run).line("figure: cupti "), "not mapped");
 }
 
+TEST(Telemetry, WhereNothingSpillsAndNothingIsTracedNobodyNeedsIt) {
+  SimulatedRun run = telemetry_run({TELEMETRY_PROBE, "run", "3000"}, "adaptive");
+  run.traced = false;
+  EXPECT_EQ(run_simulated(run).line("figure: cupti "), "mapped") << "it spills";
+  run.budget = "";
+  run.environment.erase("SPILLWAY_PLAIN_SHARE");
+  run.environment["SPILLWAY_BACKING"] = "device";
+  EXPECT_EQ(run_simulated(run).line("figure: cupti "), "not mapped");
+}
+
 TEST(Telemetry, AShortProgramNeverMeetsIt) {
   const SimulatedResult result = run_simulated(telemetry_run({TELEMETRY_PROBE, "run", "100"}));
   EXPECT_EQ(result.line("figure: cupti "), "not mapped");
