@@ -224,11 +224,26 @@ SummaryReading summarize(const std::string& path) {
 }
 
 const char* name_of(Reason reason) {
-  static constexpr std::array kNames = {"mode",         "rule",           "small",           "not_spillable",
-                                        "fits",         "expected_spill", "window_room",     "window_full",
-                                        "host_budget",  "device_budget",  "least_recent",    "next_use",
-                                        "upcoming_use", "worth",          "read_only",       "sparse",
-                                        "watchdog",     "learned_class",  "over_working_set"};
+  static constexpr std::array kNames = {"mode",
+                                        "rule",
+                                        "small",
+                                        "not_spillable",
+                                        "fits",
+                                        "expected_spill",
+                                        "window_room",
+                                        "window_full",
+                                        "host_budget",
+                                        "device_budget",
+                                        "least_recent",
+                                        "next_use",
+                                        "upcoming_use",
+                                        "worth",
+                                        "read_only",
+                                        "sparse",
+                                        "watchdog",
+                                        "learned_class",
+                                        "over_working_set",
+                                        "oom_first"};
   return index_of(reason) < kNames.size() ? kNames[index_of(reason)] : "(newer)";
 }
 

@@ -92,6 +92,19 @@ TEST_P(EachMode, OutOfMemoryIsPlainEarlyAndOver) {
   EXPECT_LE(result.count("allocations"), 10U) << result.report.dump(1);
 }
 
+TEST_P(EachMode, OomFirstIsSeenByTheProgramOnceBeforeAnythingSpills) {
+  SimulatedRun run = probe("asks_again", mode_);
+  run.environment["SPILLWAY_OOM_FIRST"] = "true";
+  const SimulatedResult result = run_simulated(run);
+  expect_good_guest(result, 24 * kMiB);
+  EXPECT_EQ(result.line("first refusal: "), "2") << result;
+  EXPECT_LE(std::stoi("0" + result.line("held: ")), 3) << "24 MiB hold no more";
+  EXPECT_EQ(result.line("at once again: "), "0") << result;
+  EXPECT_EQ(result.line("after the cache is dropped: "), "0") << result;
+  EXPECT_THAT(result.process.err, HasSubstr("(memory.oom_first)"));
+  EXPECT_THAT(result.process.err, Not(HasSubstr("(memory.device_budget)")));
+}
+
 TEST_P(EachMode, TotalsAreExactAfterContextsEnded) {
   SimulatedRun run = probe("contexts", mode_);
   run.traced = true;
