@@ -232,6 +232,37 @@ TEST_F(RunTest, SummarySaysWhatWasSeen) {
   EXPECT_THAT(result.err, HasSubstr("no CUDA call was seen"));
 }
 
+TEST_F(RunTest, ATraceThatCannotBeWrittenIsRefusedBeforeTheStart) {
+  EXPECT_THAT(refusal({"--trace", "/no/such/folder/x.swt", "true"}),
+              HasSubstr("\"/no/such/folder\" does not exist; create the folder"));
+  EXPECT_THAT(refusal({"--trace", "missing/x.swt", "true"}), HasSubstr("/missing\" does not exist"));
+  write("file", "");
+  EXPECT_THAT(refusal({"--trace", "file/x.swt", "true"}), HasSubstr("is no folder"));
+  tests::ProcessOptions options;
+  options.environment = {{"SPILLWAY_TRACE_PATH", "/no/such/folder/x.swt"}};
+  EXPECT_THAT(refusal({"--summary", "true"}, options), HasSubstr("does not exist"));
+  // Where only the run can tell, it may start.
+  EXPECT_EQ(run({"--trace", "/no/%h/x.swt", "true"}).exit_code, 0);
+  EXPECT_EQ(run({"--trace", "/dev/null", "true"}).exit_code, 0);
+}
+
+TEST_F(RunTest, SummaryWithoutATraceSaysThatItCouldNotBeWritten) {
+  fs::create_directory(folder_ / "traces");
+  const auto result = run({"--summary", "--trace", "traces/x.swt", "sh", "-c", "rmdir traces"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("no trace was written"));
+  EXPECT_THAT(result.err, HasSubstr("traces\" does not exist"));
+  EXPECT_THAT(result.err, Not(HasSubstr("no CUDA call was seen")));
+}
+
+TEST_F(RunTest, SummaryFindsATraceThatGotANumber) {
+  const std::vector<std::byte> bytes = tests::sample_trace();
+  write("sample", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), 0644);
+  const auto result = run({"--summary", "--trace", "x.swt", "cp", "sample", "x.1.swt"});
+  EXPECT_THAT(result.err, HasSubstr("30 launches"));
+  EXPECT_THAT(result.err, HasSubstr("trace: " + (folder_ / "x.1.swt").string()));
+}
+
 TEST_F(RunTest, SummaryPassesSignalsOnAndEndsBySignal) {
   tests::ProcessOptions options;
   options.signal = SIGTERM;
