@@ -200,6 +200,7 @@ bool Session::device_used(DeviceIndex device) {
     seen.free = Bytes(free);
     decide(seen, work);
   }
+  announce(device);
   carry_out(work);
   return true;
 }
