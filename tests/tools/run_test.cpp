@@ -169,6 +169,17 @@ TEST_F(RunTest, RefusesStaticAndMuslPrograms) {
   EXPECT_THAT(refusal({write("musl", musl)}), HasSubstr("musl"));
 }
 
+TEST_F(RunTest, AStaticCudaRuntimeIsNamedBeforeItStartsOnTheSimulatedDevice) {
+  std::ifstream file("/bin/true", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  // What such a program holds, across the border of a block too.
+  const std::string padding((std::size_t{1} << 20U) - bytes.size() - 5, ' ');
+  const std::string with_runtime = bytes + padding + ".nv_fatbin cudaErrorMemoryAllocation";
+  EXPECT_THAT(refusal({"--simulated", write("static-runtime", with_runtime)}), HasSubstr("nvcc --cudart shared"));
+  EXPECT_EQ(run({write("on-a-gpu", with_runtime)}).exit_code, 0) << "fine on a real one";
+  EXPECT_EQ(run({"--simulated", write("shared-runtime", with_runtime + " libcudart.so.13")}).exit_code, 0);
+}
+
 TEST_F(RunTest, RefusesSetuidPrograms) {
   if (::geteuid() != 0) GTEST_FAIL() << "needs root to make a setuid file of another user";
   fs::copy_file("/bin/true", folder_ / "setuid");
