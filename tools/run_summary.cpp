@@ -52,9 +52,10 @@ std::string line_for(const TraceSummary& summary) {
   for (const DeviceSummary& device : summary.devices) budget += device.totals.budget;
   std::string text = "pid " + std::to_string(summary.header.pid) + ": " + grouped(summary.launches) + " launches, " +
                      grouped(summary.allocations) + " allocations, moved in " + format_bytes(summary.moved_in()) +
-                     ", out " + format_bytes(summary.moved_out()) + ", resident peak " +
+                     ", out " + format_bytes(summary.moved_out()) + ", managed peak " +
                      format_bytes(summary.resident_peak());
-  if (budget > policy::Bytes()) text += " of a budget of " + format_bytes(budget);
+  if (budget > policy::Bytes() && !summary.off()) text += " of a budget of " + format_bytes(budget);
+  text += ", on host peak " + format_bytes(summary.on_host_peak());
   if (summary.dropped_events + summary.dropped_frames > 0) {
     text += ", dropped " + grouped(summary.dropped_events + summary.dropped_frames);
   }
