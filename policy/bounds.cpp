@@ -45,10 +45,15 @@ class Course {
 
   // Cost of the best course; adds the bytes that are resident in each stretch to `resident`.
   double best(const BoundChunk& chunk, const Weights& w, Prices& resident) {
+    if (chunk.begins || chunk.ends) {
+      const Ends costs = pass(chunk, w, chunk.begins ? 0 : chunk.bytes * rent(0, chunk.uses[0].time), 0);
+      walk_back(chunk, costs.inside < costs.outside, resident);
+      return std::min(costs.inside, costs.outside);
+    }
     // The sequence goes round: what is resident at its beginning was so at its end.
-    const double outside = pass(chunk, w, Start::outside);
+    const double outside = pass(chunk, w, kImpossible, 0).outside;
     stay_.swap(other_stay_);
-    const double inside = pass(chunk, w, Start::inside);
+    const double inside = pass(chunk, w, chunk.bytes * rent(0, chunk.uses[0].time), kImpossible).inside;
     if (outside <= inside) stay_.swap(other_stay_);
     walk_back(chunk, inside < outside, resident);
     return std::min(inside, outside);
@@ -62,14 +67,14 @@ class Course {
   }
   [[nodiscard]] double rent(std::uint32_t from, std::uint32_t to) const { return at(to) - at(from); }
 
-  enum class Start : std::uint8_t { outside, inside };
-  // The cheapest course that begins and ends in this state.
-  double pass(const BoundChunk& chunk, const Weights& w, Start start) {
+  struct Ends {
+    double inside = 0, outside = 0;
+  };
+  // The cheapest courses that end inside and outside; `in` and `out` are what it costs to begin there.
+  Ends pass(const BoundChunk& chunk, const Weights& w, double in, double out) {
     const std::size_t n = chunk.uses.size();
     stay_.assign(n, 0);
     const double leave = chunk.written ? chunk.bytes * w.out : 0;
-    double in = start == Start::inside ? chunk.bytes * rent(0, chunk.uses[0].time) : kImpossible;
-    double out = start == Start::inside ? kImpossible : 0;
     for (std::size_t i = 0; i < n; ++i) {
       const double in_place = out + chunk.uses[i].reads * w.reads + chunk.uses[i].writes * w.writes;
       const double enter = out + chunk.bytes * w.in;
@@ -78,22 +83,22 @@ class Course {
       if (enter < in) resident_after = enter, how |= kEnters;
       double out_after = in_place;
       if (resident_after + leave < out_after) out_after = resident_after + leave, how |= kLeaves;
-      const std::uint32_t next = i + 1 < n ? chunk.uses[i + 1].time : duration_;
+      const std::uint32_t next = i + 1 < n ? chunk.uses[i + 1].time : (chunk.ends ? chunk.uses[i].time : duration_);
       stay_[i] = how;
       in = resident_after + chunk.bytes * rent(chunk.uses[i].time, next);
       out = out_after;
     }
-    return start == Start::inside ? in : out;
+    return {in, out};
   }
 
   void walk_back(const BoundChunk& chunk, bool inside, Prices& resident) const {
-    if (inside) occupy(chunk, chunk.uses.back().time, duration_, resident);
+    if (inside && !chunk.ends) occupy(chunk, chunk.uses.back().time, duration_, resident);
     for (std::size_t i = chunk.uses.size(); i-- > 0;) {
       if (inside && i + 1 < chunk.uses.size()) occupy(chunk, chunk.uses[i].time, chunk.uses[i + 1].time, resident);
       if (!inside) inside = (stay_[i] & kLeaves) != 0;
       if (inside && (stay_[i] & kEnters) != 0) inside = false;
     }
-    if (inside) occupy(chunk, 0, chunk.uses[0].time, resident);
+    if (inside && !chunk.begins) occupy(chunk, 0, chunk.uses[0].time, resident);
   }
   void occupy(const BoundChunk& chunk, std::uint32_t from, std::uint32_t to, Prices& resident) const {
     const double scale = static_cast<double>(kStretches) / duration_;

@@ -4,7 +4,9 @@
 // counted for what was written. Solved as a lower bound by prices: each stretch of time has a price for a resident
 // byte, every chunk then chooses its cheapest course alone, and the prices are raised where too much is resident. By
 // weak duality any prices give a true bound; the search only makes it tighter. The sequence is taken to repeat: the
-// bound is that of the steady state, without what a cold start or an end would add or save.
+// bound is that of the steady state, without what a cold start or an end would add or save. Memory that is allocated or
+// freed within the sequence does not go round: its first arrival in HBM crosses nothing, and its end sends nothing
+// back.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +28,8 @@ struct BoundChunk {
   double bytes = 0;
   bool written = false;        // has to go back when it leaves
   std::vector<BoundUse> uses;  // in order of time
+  bool begins = false;         // allocated within the sequence: populated wherever it is first used
+  bool ends = false;           // freed within the sequence, after its last use
 };
 
 // Which crossings count.

@@ -24,6 +24,7 @@ void Card::allocate(AllocationId id, Address address, Bytes bytes, Backing backi
   allocations_[id] = std::move(made);
   by_address_[address.value] = id;
   ++version_;
+  ++epoch_;
 }
 
 void Card::free(AllocationId id) {
@@ -35,6 +36,7 @@ void Card::free(AllocationId id) {
   by_address_.erase(found->second.address.value);
   allocations_.erase(found);
   ++version_;
+  ++epoch_;
 }
 
 const CardAllocation* Card::find(AllocationId id) const {

@@ -56,6 +56,8 @@ class Card {
 
   // Changes when the answer of load() may have.
   [[nodiscard]] std::uint64_t version() const { return version_; }
+  // Changes when the answer of uses() may have.
+  [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
   [[nodiscard]] Bytes resident() const { return resident_; }
   [[nodiscard]] Bytes resident_peak() const { return peak_; }
   [[nodiscard]] Bytes refetched() const { return refetched_; }
@@ -69,7 +71,7 @@ class Card {
 
   std::unordered_map<AllocationId, CardAllocation> allocations_;
   std::map<std::uint64_t, AllocationId> by_address_;
-  std::uint64_t version_ = 1;
+  std::uint64_t version_ = 1, epoch_ = 1;
   Bytes resident_, peak_, refetched_, useless_;
 };
 

@@ -32,6 +32,7 @@ enum class Reason : std::uint8_t {
   watchdog = 16,          // an earlier decision made its phase slower
   learned_class = 17,     // the class of the span
   over_working_set = 18,  // one launch touches more than the window holds
+  oom_first = 19,         // memory.oom_first: would spill, and the program shall have a chance to free first
 };
 
 struct Cause {

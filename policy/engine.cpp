@@ -238,7 +238,7 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
   }
   if (settings.oom_first && outside > Bytes() && !refused_once) {
     refused_once = true;
-    refuse(event, Reason::device_budget, outside);
+    refuse(event, Reason::oom_first, outside);
     return;
   }
   refused_once = refused_once && outside > Bytes();

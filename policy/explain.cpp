@@ -137,6 +137,8 @@ std::string reason_text(Reason reason) {
       return "because of what it was found to hold";
     case Reason::over_working_set:
       return "because one launch touches more than the window holds";
+    case Reason::oom_first:
+      return "so that the program may free memory before any of it spills";
   }
   return "for a reason that this version does not know";
 }

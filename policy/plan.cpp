@@ -1,7 +1,9 @@
 #include "policy/plan.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 
 #include "policy/policy_file_writer.hpp"
 #include "policy/size_text.hpp"
@@ -59,8 +61,26 @@ void add_class_rules(Plan& plan, const ReplayResult& result) {
   }
 }
 
+// Where memory was in the end; a program that frees everything before it ends is taken at its frees.
+std::vector<FinalPlacement> lasting(const ReplayResult& result) {
+  std::vector<FinalPlacement> all;
+  std::merge(result.placements.begin(), result.placements.end(), result.freed.begin(), result.freed.end(),
+             std::back_inserter(all), [](const auto& a, const auto& b) { return a.order < b.order; });
+  return all;
+}
+
+std::string why_no_rule(const std::vector<FinalPlacement>& placements) {
+  if (placements.empty())
+    return "No rule: no allocation that can spill was there at the end or for half of the launches.";
+  const bool large = std::any_of(placements.begin(), placements.end(),
+                                 [](const FinalPlacement& placement) { return placement.bytes >= kWorthARule; });
+  if (!large) return "No rule: no allocation that lasted has " + format_bytes(kWorthARule) + " or more.";
+  return "No rule: no allocation of " + format_bytes(kWorthARule) +
+         " or more was wholly in HBM or wholly on the host; what is hot in them is found during the run.";
+}
+
 // Neighbours in order of allocation that ended in the same place share a rule.
-void add_allocation_rules(Plan& plan, const ReplayResult& result) {
+void add_allocation_rules(Plan& plan, const std::vector<FinalPlacement>& placements) {
   enum class Where : std::uint8_t { mixed, host, device };
   const auto where = [](const FinalPlacement& placement) {
     if (placement.bytes < kWorthARule) return Where::mixed;
@@ -68,18 +88,18 @@ void add_allocation_rules(Plan& plan, const ReplayResult& result) {
     return placement.in_hbm == placement.bytes ? Where::device : Where::mixed;
   };
   std::size_t made = 0;
-  for (std::size_t i = 0; i < result.placements.size() && made < kMostPlacementRules;) {
-    const Where here = where(result.placements[i]);
+  for (std::size_t i = 0; i < placements.size() && made < kMostPlacementRules;) {
+    const Where here = where(placements[i]);
     std::size_t end = i + 1;
-    Bytes bytes = result.placements[i].bytes, least = bytes;
-    while (end < result.placements.size() && where(result.placements[end]) == here) {
-      bytes += result.placements[end].bytes;
-      least = std::min(least, result.placements[end].bytes);
+    Bytes bytes = placements[i].bytes, least = bytes;
+    while (end < placements.size() && where(placements[end]) == here) {
+      bytes += placements[end].bytes;
+      least = std::min(least, placements[end].bytes);
       ++end;
     }
     if (here != Where::mixed) {
       Rule rule;
-      const auto first = result.placements[i].order, last = result.placements[end - 1].order;
+      const auto first = placements[i].order, last = placements[end - 1].order;
       rule.name = "allocations " + std::to_string(first) + " to " + std::to_string(last);
       rule.match.order_first = {first};
       rule.match.order_last = {last};
@@ -111,8 +131,13 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64
                   " or " + format_bytes(Bytes(static_cast<std::uint64_t>(result.bounds.traffic / count))) + ".";
   }
   // What is known of single allocations comes first: the first rule that matches wins.
-  add_allocation_rules(plan, result);
+  const std::vector<FinalPlacement> placements = lasting(result);
+  add_allocation_rules(plan, placements);
   add_class_rules(plan, result);
+  if (plan.file.rules.empty()) {
+    plan.why_no_rule = why_no_rule(placements);
+    plan.title += "\n" + plan.why_no_rule;
+  }
   return plan;
 }
 

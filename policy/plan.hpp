@@ -15,6 +15,7 @@ struct Plan {
   PolicyFile file;
   std::string title;                       // comment above the file
   std::vector<std::string> rule_comments;  // by rule
+  std::string why_no_rule;                 // empty if there is one; in the title, too
 };
 
 // `settings`: those of the replay (its budget goes into the file). The replay must have kept its decisions.

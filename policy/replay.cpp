@@ -47,6 +47,9 @@ class Run {
   void settle(const AllocationSettled& event);
   void cancel(AllocationId allocation);
   [[nodiscard]] ReplayFigures figures() const;
+  void note_uses(LaunchNumber number, LaunchShapeId shape);
+  void note_free(AllocationId id);
+  [[nodiscard]] std::optional<FinalPlacement> placement(AllocationId id, std::uint32_t order) const;
   [[nodiscard]] Bounds bounds() const;
 
   ReplayOptions options_;
@@ -64,7 +67,25 @@ class Run {
   std::unordered_map<DecisionId, MoveRange> open_;
   std::unordered_map<AllocationId, Backing> backing_;
   std::set<AllocationId> refused_;
+  // What is known of an allocation's life, in launches before it began and ended.
+  struct Life {
+    std::uint32_t order = 0;  // of the request, from 1
+    std::uint64_t born = 0;
+    std::optional<std::uint64_t> freed;
+  };
+  // Uses by a shape, as of an epoch of the card.
+  struct KnownUses {
+    std::uint64_t epoch = 0;
+    std::vector<ChunkUse> uses;
+  };
   std::vector<AllocationId> requests_;  // in order
+  std::unordered_map<AllocationId, Life> lives_;
+  std::vector<std::pair<FinalPlacement, std::uint64_t>> freed_;  // with how many launches they were there for
+  std::unordered_map<LaunchShapeId, KnownUses> known_uses_;
+  std::map<std::pair<AllocationId, std::uint32_t>, BoundChunk> used_;  // in the measured part
+  double measured_compute_ = 0;
+  Bytes window_;  // the largest in the measured part
+  Bytes total_;   // of the card
   ReplayFigures at_mark_;
   ReplayResult result_;
 };
@@ -96,14 +117,19 @@ void Run::take(const Event& event) {
     // The driver waits for the device before memory goes.
     cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_));
     now_ = cpu_;
-    if (freed->result.ok()) card_.free(freed->allocation);
+    if (freed->result.ok()) note_free(freed->allocation);
     tell(event.body);
   } else if (const auto* seen = std::get_if<GraphSeen>(&event.body)) {
     graphs_[seen->graph] = seen->shapes;
     tell(event.body);
   } else {
     const auto* going = std::get_if<FreeRequested>(&event.body);
-    if (const auto* asked = std::get_if<AllocationRequested>(&event.body)) requests_.push_back(asked->allocation);
+    if (const auto* asked = std::get_if<AllocationRequested>(&event.body)) {
+      requests_.push_back(asked->allocation);
+      lives_[asked->allocation] = {static_cast<std::uint32_t>(requests_.size()), launches_.size() - 1, {}};
+    }
+    if (const auto* device = std::get_if<DeviceSeen>(&event.body); device != nullptr && device->device.value == 0)
+      total_ = device->total;
     if (going != nullptr && refused_.contains(going->allocation)) return;
     tell(event.body);
   }
@@ -183,6 +209,15 @@ void Run::settle(const AllocationSettled& event) {
   if (backing != backing_.end()) settled.backing = backing->second;
   if (settled.result.ok()) card_.allocate(settled.allocation, settled.address, settled.bytes, settled.backing);
   tell(settled);
+  result_.plain_peak = std::max(result_.plain_peak, engine_.totals({0}).plain);
+}
+
+// Before the card forgets it.
+void Run::note_free(AllocationId id) {
+  Life& life = lives_[id];
+  life.freed = launches_.size() - 1;
+  if (const auto where = placement(id, life.order)) freed_.emplace_back(*where, *life.freed - life.born);
+  card_.free(id);
 }
 
 void Run::launched(LaunchShapeId shape, const EventBody& body) {
@@ -190,6 +225,7 @@ void Run::launched(LaunchShapeId shape, const EventBody& body) {
   const LaunchNumber number{launches_.size() - 1};
   tell(body);
   model_.launch(number, cpu_);
+  if (options_.bounds == ReplayOptions::WithBounds::yes && number > options_.measure_after) note_uses(number, shape);
   if (number == options_.measure_after) {
     cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_));
     at_mark_ = figures();
@@ -235,44 +271,65 @@ ReplayFigures Run::figures() const {
   return now;
 }
 
-// From the uses of the measured part, by the memory that is there at the end.
-Bounds Run::bounds() const {
-  std::map<std::pair<AllocationId, std::uint32_t>, BoundChunk> chunks;
-  std::unordered_map<LaunchShapeId, std::vector<ChunkUse>> known;
-  const std::uint64_t first = options_.measure_after.value + 1;
-  double compute = 0;
-  for (std::uint64_t launch = first; launch < launches_.size(); ++launch) {
-    std::vector<LaunchShapeId> parts{launches_[launch]};
-    const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
-    if ((parts[0].value & graph_bit) != 0) {
-      const auto graph = graphs_.find(GraphId{parts[0].value & ~graph_bit});
-      parts = graph == graphs_.end() ? std::vector<LaunchShapeId>{} : graph->second;
+// By the memory that is there at the launch: an address may be another's later.
+void Run::note_uses(LaunchNumber number, LaunchShapeId shape) {
+  window_ = std::max(window_, engine_.totals({0}).window);
+  std::vector<LaunchShapeId> parts{shape};
+  const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
+  if ((shape.value & graph_bit) != 0) {
+    const auto graph = graphs_.find(GraphId{shape.value & ~graph_bit});
+    parts = graph == graphs_.end() ? std::vector<LaunchShapeId>{} : graph->second;
+  }
+  const auto time = static_cast<std::uint32_t>(number.value - options_.measure_after.value - 1);
+  for (const LaunchShapeId part : parts) {
+    const auto cost = shapes_.find(part);
+    if (cost == shapes_.end()) continue;
+    measured_compute_ += std::max(cost->second.compute_seconds, costs_.launch / 2);
+    KnownUses& known = known_uses_[part];
+    if (known.epoch != card_.epoch()) {
+      known = {card_.epoch(), {}};
+      card_.uses(cost->second, known.uses);
     }
-    for (const LaunchShapeId part : parts) {
-      const auto cost = shapes_.find(part);
-      if (cost == shapes_.end()) continue;
-      compute += std::max(cost->second.compute_seconds, costs_.launch / 2);
-      auto [uses, fresh] = known.try_emplace(part);
-      if (fresh) card_.uses(cost->second, uses->second);
-      for (const ChunkUse& use : uses->second) {
-        BoundChunk& chunk = chunks[{use.allocation, use.chunk}];
-        const auto time = static_cast<std::uint32_t>(launch - first);
-        chunk.written = chunk.written || use.writes > 0;
-        if (chunk.uses.empty() || chunk.uses.back().time != time) chunk.uses.push_back({time, 0, 0});
-        chunk.uses.back().reads += static_cast<double>(use.reads);
-        chunk.uses.back().writes += static_cast<double>(use.writes);
+    for (const ChunkUse& use : known.uses) {
+      BoundChunk& chunk = used_[{use.allocation, use.chunk}];
+      if (chunk.uses.empty()) {
+        const Bytes rest = card_.find(use.allocation)->bytes - kChunk * use.chunk;
+        chunk.bytes = static_cast<double>(std::min(kChunk, rest).count());
       }
+      chunk.written = chunk.written || use.writes > 0;
+      if (chunk.uses.empty() || chunk.uses.back().time != time) chunk.uses.push_back({time, 0, 0});
+      chunk.uses.back().reads += static_cast<double>(use.reads);
+      chunk.uses.back().writes += static_cast<double>(use.writes);
     }
   }
+}
+
+// Memory that is freed after the last launch was there for all of them.
+Bounds Run::bounds() const {
+  const std::uint64_t last = launches_.size() - 1;
   std::vector<BoundChunk> all;
-  for (auto& [key, chunk] : chunks) {
-    const CardAllocation* allocation = card_.find(key.first);
-    const Bytes offset = kChunk * key.second;
-    chunk.bytes = static_cast<double>(std::min(kChunk, allocation->bytes - offset).count());
-    all.push_back(std::move(chunk));
+  for (const auto& [key, used] : used_) {
+    const auto life = lives_.find(key.first);
+    all.push_back(used);
+    if (life == lives_.end()) continue;
+    all.back().begins = life->second.born > options_.measure_after.value;
+    all.back().ends = life->second.freed && *life->second.freed < last;
   }
-  const auto duration = static_cast<std::uint32_t>(launches_.size() - first);
-  return compute_bounds(all, engine_.totals({0}).window, duration, compute, costs_);
+  const auto duration = static_cast<std::uint32_t>(last - std::min(last, options_.measure_after.value));
+  return compute_bounds(all, window_, duration, measured_compute_, costs_);
+}
+
+std::optional<FinalPlacement> Run::placement(AllocationId id, std::uint32_t order) const {
+  const CardAllocation* allocation = card_.find(id);
+  if (allocation == nullptr || allocation->chunks.empty()) return std::nullopt;
+  FinalPlacement placement{id, order, allocation->bytes, {}, {}};
+  for (std::uint32_t i = 0; i < allocation->chunks.size(); ++i) {
+    const Bytes bytes = std::min(kChunk, allocation->bytes - kChunk * i);
+    const Placement at = allocation->chunks[i].at;
+    if (at == Placement::device || at == Placement::duplicated) placement.in_hbm += bytes;
+    if (at == Placement::host) placement.on_host += bytes;
+  }
+  return placement;
 }
 
 ReplayResult Run::result() {
@@ -295,19 +352,18 @@ ReplayResult Run::result() {
   m.model.remote_write -= b.model.remote_write;
   m.model.faulted -= b.model.faulted;
   for (std::uint32_t order = 1; order <= requests_.size(); ++order) {
-    const CardAllocation* allocation = card_.find(requests_[order - 1]);
-    if (allocation == nullptr || allocation->chunks.empty()) continue;
-    FinalPlacement placement{requests_[order - 1], order, allocation->bytes, {}, {}};
-    for (std::uint32_t i = 0; i < allocation->chunks.size(); ++i) {
-      const Bytes bytes = std::min(kChunk, allocation->bytes - kChunk * i);
-      const Placement at = allocation->chunks[i].at;
-      if (at == Placement::device || at == Placement::duplicated) placement.in_hbm += bytes;
-      if (at == Placement::host) placement.on_host += bytes;
-    }
-    result_.placements.push_back(placement);
+    if (const auto where = placement(requests_[order - 1], order)) result_.placements.push_back(*where);
   }
+  for (const auto& [where, launches] : freed_) {
+    if (2 * launches >= launches_.size() - 1) result_.freed.push_back(where);
+  }
+  std::sort(result_.freed.begin(), result_.freed.end(),
+            [](const auto& one, const auto& other) { return one.order < other.order; });
   result_.totals = engine_.totals({0});
-  result_.window = result_.totals.window;
+  result_.window = options_.bounds == ReplayOptions::WithBounds::yes ? window_ : result_.totals.window;
+  const Settings& settings = engine_.settings();
+  const bool whole_card = settings.mode == ModeName::off && !settings.device_budget;
+  result_.budget = whole_card ? total_ : result_.totals.budget;
   result_.resident_peak = card_.resident_peak();
   if (options_.bounds == ReplayOptions::WithBounds::yes) result_.bounds = bounds();
   return std::move(result_);

@@ -38,7 +38,7 @@ struct ReplayFigures {
   std::uint64_t launches = 0;
 };
 
-// Where the pages of an allocation that lives at the end are.
+// Where the pages of an allocation are at the end, or were when it was freed.
 struct FinalPlacement {
   AllocationId allocation;
   std::uint32_t order = 0;  // of the request, from 1
@@ -52,15 +52,21 @@ struct ReplayResult {
   ReplayFigures measured;
   Bounds bounds;                // of the measured part
   Bytes resident_peak;          // on the card
-  Bytes window;                 // at the end
+  Bytes window;                 // the largest of the measured launches
+  Bytes budget;                 // of device 0; without one, in mode off, the whole card
+  Bytes plain_peak;             // device memory that cannot move, at most
   DeviceTotals totals;          // of device 0, as the engine counts
   std::uint64_t refused = 0;    // allocations
   std::uint64_t iteration = 0;  // launches of the iteration that was found last; 0 none
   std::uint64_t moves = 0;
   std::vector<Decision> decisions;  // as asked for
   std::vector<std::string> notes;
-  std::vector<FinalPlacement> placements;  // managed allocations, by order
+  std::vector<FinalPlacement> placements;  // managed allocations that live at the end, by order
+  std::vector<FinalPlacement> freed;       // those that were there for half of the launches or more, by order
   std::string broken;                      // the first promise found broken, if checked
+
+  // Mode off moves nothing: it runs only where everything fits.
+  [[nodiscard]] bool fits() const { return plain_peak <= budget; }
 };
 
 ReplayResult replay(std::span<const Event> events, const PolicyFile& policy, const ShapeCosts& shapes,

@@ -200,6 +200,7 @@ bool Session::device_used(DeviceIndex device) {
     seen.free = Bytes(free);
     decide(seen, work);
   }
+  announce(device);
   carry_out(work);
   return true;
 }
@@ -268,7 +269,10 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
       migration_.wait_for_blocking(kWaitForMoves)) {
     answer = ask(request, library, refusal);
   }
-  if (answer.refused) {
+  if (answer.refused && refusal.reason == policy::Reason::oom_first) {
+    SPILLWAY_LOG(info, "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
+                 policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
+  } else if (answer.refused) {
     const bool host = refusal.reason == policy::Reason::host_budget;
     SPILLWAY_LOG(warning, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
                  policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing), host ? "host" : "device",

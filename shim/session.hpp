@@ -106,6 +106,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   Session(RunSettings run, std::uint32_t device_count);
   void see_devices(std::uint32_t count);
   void announce() const;
+  void announce(policy::DeviceIndex device);  // without the lock
   [[nodiscard]] policy::trace::TraceHeader header() const;
 
   // With the lock held.

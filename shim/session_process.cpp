@@ -170,17 +170,30 @@ void Session::announce() const {
           warning,
           "device {} ({}) has no concurrent managed access: spilling is off, the program runs as without Spillway",
           index, device.name);
-    } else {
-      const std::string budget =
-          settings_.device_budget
-              ? policy::format_bytes(std::min(settings_.device_budget->of(device.total), device.total))
-              : std::string("what is free");
-      const bool virtual_memory = settings_.report == policy::ReportMode::virtual_memory;
-      SPILLWAY_LOG(info, "device {} ({}): budget {} of {}, host {}; the program sees {} memory (memory.report); {}",
-                   index, device.name, budget, policy::format_bytes(device.total), policy::format_bytes(host_total_),
-                   virtual_memory ? "virtual" : "real", prefetch_variant());
     }
   }
+}
+
+// Once its context is there: only then is known what is free, so what the budget is.
+void Session::announce(policy::DeviceIndex index) {
+  policy::DeviceSeen device;
+  policy::Bytes budget;
+  {
+    const std::unique_lock lock(mutex_);
+    device = devices_.at(index.value);
+    budget = engine_.totals(index).budget;
+  }
+  if (settings_.mode == policy::ModeName::off || !device.can_spill) return;
+  std::string why;
+  if (!settings_.device_budget) {
+    why = " (what is free, less a reserve)";
+  } else if (const policy::Bytes wanted = settings_.device_budget->of(device.total); wanted > budget) {
+    why = " (" + policy::format_bytes(wanted) + " asked for, no more is free)";
+  }
+  const bool virtual_memory = settings_.report == policy::ReportMode::virtual_memory;
+  SPILLWAY_LOG(info, "device {} ({}): budget {} of {}{}, host {}; the program sees {} memory (memory.report)",
+               index.value, device.name, policy::format_bytes(budget), policy::format_bytes(device.total), why,
+               policy::format_bytes(host_total_), virtual_memory ? "virtual" : "real");
 }
 
 }  // namespace spillway::shim

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace spillway::shim {
 namespace {
@@ -19,6 +20,14 @@ bool is_character_device(const std::string& path) {
 }
 
 int open_new(const std::string& path) { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
+
+// "decode.swt" becomes "decode.1.swt", so that it stays a trace by its name.
+std::string numbered(const std::string& path, int number) {
+  constexpr std::string_view kEnding = ".swt";
+  const std::string_view stem =
+      path.ends_with(kEnding) ? std::string_view(path).substr(0, path.size() - kEnding.size()) : std::string_view(path);
+  return std::string(stem) + "." + std::to_string(number) + path.substr(stem.size());
+}
 
 // To a number that programs do not expect to be theirs. Keeps the low one where the limit on descriptors is lower.
 int move_up(int descriptor) {
@@ -54,7 +63,7 @@ std::optional<std::string> TraceFile::open(const std::string& path) {
     descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   }
   for (int number = 1; descriptor < 0 && errno == EEXIST && number <= kMostNumberedNames; ++number) {
-    path_ = path + "." + std::to_string(number);
+    path_ = numbered(path, number);
     descriptor = open_new(path_);
   }
   if (descriptor < 0) return problem("create", errno);

@@ -110,7 +110,9 @@ void TraceWriter::State::run() {
 }
 
 void TraceWriter::State::open_file() {
-  auto problem = file.open(expand_trace_path(options.path_pattern, options.names));
+  const std::string wanted = expand_trace_path(options.path_pattern, options.names);
+  auto problem = file.open(wanted);
+  if (!problem && file.path() != wanted && options.renamed) options.renamed(file.path());
   if (!problem) {
     const std::scoped_lock lock(mutex);
     path = file.path();

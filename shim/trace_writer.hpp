@@ -31,6 +31,8 @@ struct TraceWriterOptions {
   // Told, at most once, why tracing went off; and once that the file is full. Called on the writer thread (or in
   // submit, if no thread can be had).
   std::function<void(const std::string&)> report;
+  // Told the file's name where it is not the one asked for, because that exists. On the writer thread.
+  std::function<void(const std::string&)> renamed;
   std::uint64_t most_bytes = 0;                     // of the file, its index and end included; 0: no limit
   std::size_t queue_bytes = std::size_t{16} << 20;  // frames waiting for the disk; past that they are dropped
 };

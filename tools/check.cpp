@@ -49,6 +49,23 @@ std::string dead_sentence(const Rule& rule, const RuleUse& use, const CheckedTra
   return out + "is dead here: nothing in this trace meets its conditions";
 }
 
+// What is read and not built yet, with its place.
+std::vector<std::string> without_effect(const PolicyFile& file) {
+  std::vector<std::string> notes;
+  if (file.settings.iteration_lookahead != Settings().iteration_lookahead)
+    notes.emplace_back("policy.iteration_lookahead has no effect yet");
+  for (const Rule& rule : file.rules) {
+    const auto note = [&](const std::string& what) {
+      notes.push_back("rule " + policy::quoted(rule.name) + " (line " + std::to_string(rule.line) + "): " + what);
+    };
+    if (rule.action.place == RulePlace::stream)
+      note("place = \"stream\" has no effect of its own yet: it is treated as host");
+    if (rule.action.read_only) note("read_only has no effect yet");
+    if (rule.action.prefetch_distance) note("prefetch_distance has no effect yet");
+  }
+  return notes;
+}
+
 Json mistake_json(const PolicyMistake& mistake) {
   return {{"line", mistake.at.line},        {"column", mistake.at.column},        {"place", mistake.problem.place},
           {"value", mistake.problem.value}, {"problem", mistake.problem.problem}, {"remedy", mistake.problem.remedy},
@@ -97,6 +114,7 @@ std::string check_text(const PolicyFileReading& reading, std::string_view file_n
   const PolicyFile& file = reading.file;
   std::string out = std::string(file_name) + ": no mistakes; " + counted(changed_settings(file.settings), "setting") +
                     " changed, " + counted(file.rules.size(), "rule") + "\n";
+  for (const std::string& note : without_effect(file)) out += "note: " + note + "\n";
   if (trace) out += coverage_text(file, *trace);
   return out;
 }
@@ -106,6 +124,7 @@ std::string check_json(const PolicyFileReading& reading, std::string_view file_n
   Json out = {{"file", file_name}, {"ok", reading.ok()}, {"mistakes", Json::array()}, {"settings", Json::object()}};
   for (const PolicyMistake& mistake : reading.mistakes) out["mistakes"].push_back(mistake_json(mistake));
   for (const SettingRow& row : setting_table()) out["settings"][std::string(row.key)] = row.get(reading.file.settings);
+  out["notes"] = without_effect(reading.file);
   out["rules"] = Json::array();
   for (const Rule& rule : reading.file.rules) out["rules"].push_back(rule_json(rule, trace));
   if (trace) {

@@ -35,7 +35,9 @@ class PlanCommand : public Command {
     const std::vector<NamedReplay> replays = replay_all(trace, {{"adaptive", {settings, {}}}}, request);
     const policy::ReplayResult& result = replays.front().result;
     const auto count = static_cast<std::uint64_t>(iterations(result));
-    const std::string text = policy::write_plan(policy::make_plan(result, settings, count));
+    const policy::Plan plan = policy::make_plan(result, settings, count);
+    const std::string text = policy::write_plan(plan);
+    if (!plan.why_no_rule.empty()) complain(plan.why_no_rule, kSuccess);
     if (output_.empty()) {
       print(text);
       return kSuccess;

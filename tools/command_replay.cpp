@@ -12,8 +12,11 @@ class ReplayCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("trace", trace_, "Trace file (.swt)")->required();
-    app.add_option("--policy", policy_, "Policy file, or a mode")->capture_default_str();
-    app.add_option("--compare", compare_, "More policy files or modes, each a line of the table");
+    app.add_option("--policy", policy_,
+                   "Policy file, or a mode (default: the mode of the recorded run; adaptive if that was off)");
+    app.add_option(
+        "--compare", compare_,
+        "More policy files or modes, each a line of the table; a mode has the recorded run's other settings");
     app.add_option("--device-budget", budget_,
                    "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%");
     app.add_option("--from-launch", from_,
@@ -31,15 +34,18 @@ class ReplayCommand : public Command {
       request.budget = settings.device_budget;
     }
     if (from_ > 0) request.from_launch = from_;
-    std::vector<NamedPolicy> policies;
-    compare_.insert(compare_.begin(), policy_);
-    for (const std::string& name : compare_) {
-      NamedPolicy policy;
-      if (const auto problem = load_policy(name, policy)) return complain(*problem);
-      policies.push_back(std::move(policy));
-    }
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
+    std::vector<NamedPolicy> policies;
+    // What a recording without us would have been under us is the question; not what off is.
+    const bool off = trace.settings.mode == policy::ModeName::off;
+    const std::string recorded = off ? "adaptive" : policy::find_setting("policy.mode")->get(trace.settings);
+    compare_.insert(compare_.begin(), policy_.empty() ? recorded : policy_);
+    for (const std::string& name : compare_) {
+      NamedPolicy policy;
+      if (const auto problem = load_policy(name, policy, trace.settings)) return complain(*problem);
+      policies.push_back(std::move(policy));
+    }
     if (trace.launches == 0)
       return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
     const std::vector<NamedReplay> replays = replay_all(trace, policies, request);
@@ -51,7 +57,7 @@ class ReplayCommand : public Command {
 
  private:
   std::string trace_;
-  std::string policy_ = "adaptive";
+  std::string policy_;
   std::vector<std::string> compare_;
   std::string budget_;
   std::uint64_t from_ = 0;

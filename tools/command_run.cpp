@@ -71,7 +71,11 @@ class RunCommand : public Command {
     check_policy_file(problems);
     const ProgramCheck check = check_program(program_.front(), environment("PATH"));
     if (check.problem) problems.push_back(*check.problem);
+    if (simulated_ && !check.problem) {
+      if (const auto problem = simulated_device_problem(check.path)) problems.push_back(*problem);
+    }
     if (const auto problem = preload()) problems.push_back(*problem);
+    if (const auto problem = trace_place_problem(trace_pattern_)) problems.push_back(*problem);
     for (const std::string& problem : problems) complain(problem);
     if (!problems.empty()) return kUsageMistake;
     return start(check.path);

@@ -1,5 +1,6 @@
 // spillway top: a run as it goes on. It reads the trace that the program writes, which is never more than a second
 // behind; nothing is asked of the program.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <thread>
 
 #include "tools/command.hpp"
@@ -32,7 +34,9 @@ class TopCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("run", run_name_, "Process that was started with --trace, or a trace file (.swt)")->required();
-    app.add_flag("--once", once_, "Print one frame, of what there is now, and end");
+    app.add_flag(
+        "--once", once_,
+        "Print one frame, of what there is now, and end (implied where stdout is no terminal, but with --json)");
     app.add_option("--interval", interval_, "Seconds between frames")
         ->capture_default_str()
         ->check(CLI::Range(0.05, 3600.0));
@@ -41,6 +45,7 @@ class TopCommand : public Command {
   }
 
   int run() override {
+    if (::isatty(STDOUT_FILENO) == 0 && !json_) once_ = true;
     std::string path = run_name_;
     std::string shown = run_name_;
     if (run_name_.find_first_not_of("0123456789") == std::string::npos && run_name_.size() < 11) {
@@ -50,6 +55,7 @@ class TopCommand : public Command {
       shown = search.trace->path;
       writer_ = search.trace->pid;
     }
+    open_as_ = path;
     terminal_ = terminal_of_output();
     TraceVisitor visitor;
     visitor.opened = [&](const policy::trace::TraceReader& reader) {
@@ -71,6 +77,7 @@ class TopCommand : public Command {
     }
     if (const auto problem = read_trace(path, visitor)) return complain(*problem, kFailure);
     view_.set_state(last_state());
+    view_.set_quiet(since_last_event());
     show();
     return kSuccess;
   }
@@ -96,6 +103,7 @@ class TopCommand : public Command {
     const std::chrono::duration<double> every(interval_);
     if (reader_ != nullptr && now - last_shown_ >= every) {
       last_shown_ = now;
+      view_.set_quiet(since_last_event());
       show();
       std::fflush(stdout);
       if (std::ferror(stdout) != 0) return false;
@@ -110,6 +118,13 @@ class TopCommand : public Command {
     return "still running, or killed";
   }
 
+  // In seconds. What happens is in the file within one.
+  [[nodiscard]] std::int64_t since_last_event() const {
+    struct stat status {};
+    if (!end_reason_.empty() || ::stat(open_as_.c_str(), &status) != 0) return 0;
+    return std::max<std::int64_t>(std::time(nullptr) - status.st_mtime, 0);
+  }
+
   void show() const {
     if (json_) {
       return print(view_.json(run_, top()).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
@@ -121,6 +136,7 @@ class TopCommand : public Command {
   [[nodiscard]] std::size_t top() const { return static_cast<std::size_t>(top_); }
 
   std::string run_name_;
+  std::string open_as_;  // the file that is read
   bool once_ = false;
   bool json_ = false;
   double interval_ = 1;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "tools/elf_file.hpp"
 
@@ -121,6 +122,31 @@ ProgramCheck check_program(const std::string& name, const std::string& search_pa
   }
   check.problem = "cannot run " + name + ": its interpreters are scripts of scripts; name a program";
   return check;
+}
+
+std::optional<std::string> simulated_device_problem(const std::string& path) {
+  // A stripped program has no symbols; what nvcc and the runtime leave behind are a section and the names of the
+  // errors.
+  std::ifstream file(path, std::ios::binary);
+  bool kernels = false;
+  bool runtime = false;
+  constexpr std::size_t kOverlap = 64;  // longer than what is looked for
+  std::string block;
+  std::string rest;
+  do {
+    block.assign(std::size_t{1} << 20U, '\0');
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    block.resize(static_cast<std::size_t>(file.gcount()));
+    const std::string text = rest + block;
+    if (text.find("libcudart.so") != std::string::npos) return std::nullopt;
+    kernels = kernels || text.find(".nv_fatbin") != std::string::npos;
+    runtime = runtime || text.find("cudaErrorMemoryAllocation") != std::string::npos;
+    rest = text.substr(text.size() - std::min(text.size(), kOverlap));
+  } while (file);
+  if (!kernels || !runtime) return std::nullopt;
+  return "cannot run " + path +
+         " on the simulated device: the CUDA runtime is linked into it statically, and the real " +
+         "one does not start there; link it with `nvcc --cudart shared`";
 }
 
 }  // namespace spillway::tools

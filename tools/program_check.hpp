@@ -16,4 +16,8 @@ struct ProgramCheck {
 // `search_path` is the value of PATH.
 ProgramCheck check_program(const std::string& name, const std::string& search_path);
 
+// Why this program does not start on the simulated device, one sentence with the remedy: the CUDA runtime in it is the
+// real one, linked statically. Nothing for a program that uses the shared runtime, or none.
+std::optional<std::string> simulated_device_problem(const std::string& path);
+
 }  // namespace spillway::tools

@@ -24,6 +24,11 @@ std::string fixed(double value, const char* format) {
 }
 
 std::string gigabytes(double bytes) { return fixed(bytes / (1 << 30), "%.3f"); }
+// Mode off is no policy at all where its memory does not fit.
+std::string policy_name(const NamedReplay& replay) {
+  return harmless(replay.name) + (replay.result.fits() ? "" : " (does not fit)");
+}
+
 std::string times(double value, double bound) { return bound > 0 ? fixed(value / bound, "%.2fx") : "-"; }
 
 Json figures_json(const ReplayFigures& figures) {
@@ -43,9 +48,9 @@ Json figures_json(const ReplayFigures& figures) {
 
 }  // namespace
 
-std::optional<std::string> load_policy(const std::string& text, NamedPolicy& policy) {
+std::optional<std::string> load_policy(const std::string& text, NamedPolicy& policy, const Settings& recorded) {
   policy.name = text;
-  Settings with_mode;
+  Settings with_mode = recorded;
   if (!set_setting(with_mode, "policy.mode", text, "--compare")) {
     policy.file.settings = with_mode;
     return std::nullopt;
@@ -110,7 +115,8 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
                    {"refused"}});
   for (const NamedReplay& each : replays) {
     const ReplayFigures& m = each.result.measured;
-    table.add({harmless(each.name), fixed(m.seconds, "%.4f"), times(m.seconds, each.result.bounds.seconds),
+    table.add({policy_name(each), fixed(m.seconds, "%.4f"),
+               times(m.seconds, each.result.fits() ? each.result.bounds.seconds : 0),
                fixed(m.model.stall_seconds, "%.4f"), gigabytes(m.model.crossed()),
                times(m.model.crossed(), each.result.bounds.traffic), gigabytes(m.model.moved_in),
                gigabytes(m.model.moved_out), gigabytes(m.model.remote_read + m.model.remote_write),
@@ -122,6 +128,11 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
   text += "\nbounds: no policy can take less than " + fixed(first.bounds.seconds, "%.4f") + " s (compute " +
           fixed(first.bounds.compute_seconds, "%.4f") + " s) or move less than " + gigabytes(first.bounds.traffic) +
           " GiB with a window of " + format_bytes(first.window) + "\n";
+  for (const NamedReplay& each : replays) {
+    if (each.result.fits()) continue;
+    text += harmless(each.name) + ": does not fit: it needs " + format_bytes(each.result.plain_peak) +
+            " of a budget of " + format_bytes(each.result.budget) + ", so the program would run out of memory\n";
+  }
   return text;
 }
 
@@ -131,6 +142,8 @@ Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& repla
   for (const NamedReplay& each : replays) {
     Json one = {{"policy", each.name}};
     one["window_bytes"] = each.result.window.count();
+    one["fits"] = each.result.fits();
+    one["plain_peak_bytes"] = each.result.plain_peak.count();
     one["resident_peak_bytes"] = each.result.resident_peak.count();
     one["refused_allocations"] = each.result.refused;
     one["moves"] = each.result.moves;

@@ -17,8 +17,10 @@ struct NamedPolicy {
   policy::PolicyFile file;
 };
 
-// A policy file, or the name of a mode ("demand"). A problem is one sentence with the remedy, or the file's mistakes.
-std::optional<std::string> load_policy(const std::string& text, NamedPolicy& policy);
+// A policy file, or the name of a mode ("demand"), which takes its other settings from `recorded`. A problem is one
+// sentence with the remedy, or the file's mistakes.
+std::optional<std::string> load_policy(const std::string& text, NamedPolicy& policy,
+                                       const policy::Settings& recorded = {});
 
 struct ReplayRequest {
   std::optional<policy::SizeOrShare> budget;  // in place of the policies' own

@@ -153,6 +153,9 @@ void RunFollower::place(FollowedAllocation& allocation, const MoveRange& range, 
   totals.moved_in += move.in;
   totals.moved_out += move.out;
   totals.resident_peak = std::max(totals.resident_peak, totals.resident);
+  on_host_peaks_.resize(devices_.size());
+  Bytes& on_host_peak = on_host_peaks_[static_cast<std::size_t>(&totals - devices_.data())];
+  on_host_peak = std::max(on_host_peak, totals.on_host);
   if (move.changed != Bytes()) ++placements_;
   if (move.in != Bytes()) ++arrivals_;
 }

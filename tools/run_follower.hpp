@@ -112,6 +112,8 @@ class RunFollower {
   [[nodiscard]] std::uint64_t open_moves() const { return open_.size(); }
   // By device index: resident, on_host, plain, managed, moved_in, moved_out, resident_peak and reserved.
   [[nodiscard]] const std::vector<policy::DeviceTotals>& devices() const { return devices_; }
+  // By device index, as far as any bytes went there: the most that was on the host at a time.
+  [[nodiscard]] const std::vector<policy::Bytes>& on_host_peaks() const { return on_host_peaks_; }
   [[nodiscard]] policy::FunctionId function_of(policy::LaunchShapeId shape) const;
   // 0 if that launch is further back than the newest 65,536, or was a graph.
   [[nodiscard]] policy::FunctionId function_at(policy::LaunchNumber launch) const;
@@ -174,6 +176,7 @@ class RunFollower {
   std::map<std::uint64_t, policy::AllocationId> managed_at_;
   std::unordered_map<policy::DecisionId, OpenMove> open_;
   std::vector<policy::DeviceTotals> devices_;
+  std::vector<policy::Bytes> on_host_peaks_;
   std::vector<Shape> shapes_;  // by the low bits of the id
   std::vector<std::string> names_;
   std::unordered_map<policy::CallerId, std::string> callers_;

@@ -1,5 +1,7 @@
 #include "tools/run_summary.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -33,15 +35,27 @@ bool fits(std::string_view name, std::string_view pattern) {
   return !name.empty() && name.front() == pattern.front() && fits(name.substr(1), pattern.substr(step));
 }
 
+// "a.1.swt", the name where "a.swt" exists, as "a.swt".
+std::string without_number(const std::string& name) {
+  constexpr std::string_view kEnding = ".swt";
+  if (!name.ends_with(kEnding)) return name;
+  const std::string stem = name.substr(0, name.size() - kEnding.size());
+  const std::size_t dot = stem.rfind('.');
+  if (dot == std::string::npos || dot + 1 == stem.size()) return name;
+  if (stem.find_first_not_of("0123456789", dot + 1) != std::string::npos) return name;
+  return stem.substr(0, dot) + std::string(kEnding);
+}
+
 std::string line_for(const TraceSummary& summary) {
   using policy::format_bytes;
   policy::Bytes budget;
   for (const DeviceSummary& device : summary.devices) budget += device.totals.budget;
   std::string text = "pid " + std::to_string(summary.header.pid) + ": " + grouped(summary.launches) + " launches, " +
                      grouped(summary.allocations) + " allocations, moved in " + format_bytes(summary.moved_in()) +
-                     ", out " + format_bytes(summary.moved_out()) + ", resident peak " +
+                     ", out " + format_bytes(summary.moved_out()) + ", managed peak " +
                      format_bytes(summary.resident_peak());
-  if (budget > policy::Bytes()) text += " of a budget of " + format_bytes(budget);
+  if (budget > policy::Bytes() && !summary.off()) text += " of a budget of " + format_bytes(budget);
+  text += ", on host peak " + format_bytes(summary.on_host_peak());
   if (summary.dropped_events + summary.dropped_frames > 0) {
     text += ", dropped " + grouped(summary.dropped_events + summary.dropped_frames);
   }
@@ -49,6 +63,25 @@ std::string line_for(const TraceSummary& summary) {
 }
 
 }  // namespace
+
+std::optional<std::string> trace_place_problem(const std::string& pattern) {
+  if (!pattern.starts_with('/')) return std::nullopt;
+  std::string folder;
+  const std::string written = fs::path(pattern).parent_path().string();
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (written[i] == '%' && (i + 1 == written.size() || written[++i] != '%')) return std::nullopt;
+    folder += written[i];
+  }
+  std::error_code error;
+  if (fs::is_character_file(pattern, error)) return std::nullopt;
+  const std::string what = "the trace cannot be written to " + policy::quoted(pattern) + ": " + policy::quoted(folder);
+  if (!fs::exists(folder, error)) return what + " does not exist; create the folder, or name another one";
+  if (!fs::is_directory(folder, error)) return what + " is no folder; name another place";
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    return what + " cannot be written to (" + std::strerror(errno) + "); name another folder, or change its rights";
+  }
+  return std::nullopt;
+}
 
 RunSummary::~RunSummary() {
   std::error_code ignored;
@@ -77,7 +110,9 @@ std::vector<std::string> RunSummary::traces() const {
   std::error_code error;
   const fs::path folder = pattern.has_parent_path() ? pattern.parent_path() : fs::path(".");
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (fits(entry.path().filename().string(), pattern.filename().string())) found.push_back(entry.path().string());
+    const std::string name = entry.path().filename().string();
+    const std::string wanted = pattern.filename().string();
+    if (fits(name, wanted) || fits(without_number(name), wanted)) found.push_back(entry.path().string());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -92,7 +127,10 @@ void RunSummary::report() const {
     complain(reading.problem ? *reading.problem : line_for(reading.summary), kSuccess);
     if (own_folder_.empty()) complain("trace: " + path, kSuccess);
   }
-  if (!any) {
+  if (any) return;
+  if (const auto problem = trace_place_problem(pattern_)) {
+    complain("no trace was written, so nothing is known of the run: " + *problem, kSuccess);
+  } else {
     complain(
         "no CUDA call was seen: the program made none, or what made them was not intercepted (a child process "
         "started without LD_PRELOAD, a setuid or static program); `spillway doctor` checks this machine",

@@ -8,6 +8,10 @@
 
 namespace spillway::tools {
 
+// Why no trace can be written to this pattern, one sentence with the remedy; nothing where only the run can tell (a
+// placeholder in the folder, a relative path).
+std::optional<std::string> trace_place_problem(const std::string& pattern);
+
 class RunSummary {
  public:
   // `pattern` is the trace path of the run; empty: traces go to a folder of our own and are removed after the report.

@@ -24,6 +24,7 @@ Json devices_of(const TraceSummary& summary) {
     for (const trace::TotalField& field : trace::kTotalFields) {
       one[std::string(field.name)] = (device.totals.*field.member).count();
     }
+    one["on_host_peak"] = device.on_host_peak.count();
     list.push_back(std::move(one));
   }
   return list;

@@ -48,14 +48,20 @@ std::string opening(const TraceSummary& summary) {
   return out + line("settings", settings.empty() ? "all at their defaults" : settings);
 }
 
+std::string budget_text(const TraceSummary& summary, const DeviceTotals& totals) {
+  if (summary.off()) return "none (off)";
+  return totals.budget == Bytes() ? "unknown" : format_bytes(totals.budget);
+}
+
 std::string device_tables(const TraceSummary& summary) {
   if (summary.devices.empty()) return line("devices", "none seen: the program made no CUDA context");
   TextTable table({{"device", Align::left},
                    {"budget"},
-                   {"resident peak"},
+                   {"managed peak"},
                    {"plain"},
                    {"managed"},
                    {"on host"},
+                   {"on host peak"},
                    {"moved in"},
                    {"moved out"}});
   bool all_recorded = true;
@@ -63,8 +69,8 @@ std::string device_tables(const TraceSummary& summary) {
     const DeviceTotals& totals = device.totals;
     all_recorded = all_recorded && device.totals_are_recorded;
     table.add({std::to_string(device.seen.device.value) + " " + harmless(device.seen.name),
-               totals.budget == Bytes() ? "unknown" : format_bytes(totals.budget), format_bytes(totals.resident_peak),
-               format_bytes(totals.plain), format_bytes(totals.managed), format_bytes(totals.on_host),
+               budget_text(summary, totals), format_bytes(totals.resident_peak), format_bytes(totals.plain),
+               format_bytes(totals.managed), format_bytes(totals.on_host), format_bytes(device.on_host_peak),
                format_bytes(totals.moved_in), format_bytes(totals.moved_out)});
   }
   return std::string("\nDevices, ") +
@@ -182,7 +188,7 @@ std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals to
                    {"time"},
                    {"launches"},
                    {"allocations"},
-                   {"resident peak"},
+                   {"managed peak"},
                    {"moved in"},
                    {"moved out"},
                    {"decisions"},

@@ -76,21 +76,42 @@ std::string rule_table(const RunTables& tables) {
   return table.str();
 }
 
+// The name comes first and is shortened, so that a page of 80 columns keeps it.
+std::string kernel_name(const std::string& name) {
+  constexpr std::size_t kMost = 40;
+  std::string text = harmless(demangled(name));
+  // Without its parameters, then cut in the middle: both ends tell kernels apart.
+  if (text.size() > kMost && text.ends_with(')')) {
+    std::size_t depth = 0;
+    for (std::size_t at = text.size(); at-- > 0;) {
+      depth += text[at] == ')' ? 1U : 0U;
+      if (text[at] == '(' && --depth == 0) {
+        if (at > 0) text.resize(at);
+        break;
+      }
+    }
+  }
+  if (text.starts_with("void ")) text.erase(0, 5);
+  if (text.size() <= kMost) return text;
+  constexpr std::size_t kHead = kMost / 2 - 1;
+  return text.substr(0, kHead) + ".." + text.substr(text.size() - (kMost - kHead - 2));
+}
+
 std::string kernel_table(const RunTables& tables, std::size_t top) {
   const bool timed = std::any_of(tables.kernels.begin(), tables.kernels.end(),
                                  [](const KernelRow& row) { return row.timed_launches > 0; });
-  Columns columns{{"launches"}, {"named on host"}, {"stall at most"}};
+  Columns columns{{"kernel", Align::left}, {"launches"}, {"named on host"}, {"stall at most"}};
   if (timed) columns.push_back({"each"});
-  TextTable table(with_traffic(columns, {{"asked for by", Align::left}}));
+  TextTable table(with_traffic(columns));
   for (std::size_t i = 0; i < std::min(top, tables.kernels.size()); ++i) {
     const KernelRow& row = tables.kernels[i];
-    std::vector<std::string> cells{grouped(row.launches), format_bytes(row.host_bytes),
+    std::vector<std::string> cells{kernel_name(row.name), grouped(row.launches), format_bytes(row.host_bytes),
                                    milliseconds(tables.stall_estimate(row.host_bytes))};
     if (timed) {
       const auto count = static_cast<std::int64_t>(std::max<std::uint64_t>(row.timed_launches, 1));
       cells.push_back(row.timed_launches == 0 ? "" : milliseconds(Nanoseconds(row.timed.count() / count)));
     }
-    table.add(with_traffic(std::move(cells), row.traffic, {harmless(demangled(row.name))}));
+    table.add(with_traffic(std::move(cells), row.traffic));
   }
   return table.str() + more(tables.kernels.size(), top, "kernels");
 }

@@ -114,7 +114,10 @@ std::string TopView::text(const RunFollower& run, const Terminal& terminal, std:
   std::string out = harmless(header_.program.substr(header_.program.rfind('/') + 1)) + ", pid " +
                     std::to_string(header_.pid) + " on " + harmless(header_.host);
   if (!header_.rank.empty()) out += ", rank " + harmless(header_.rank);
-  out += ", " + harmless(state_) + ", " + seconds_text(run.time(), 1) + "\n";
+  out += ", " + harmless(state_) + ", " + seconds_text(run.time(), 1);
+  // The trace is written once a second at least while anything happens.
+  if (quiet_seconds_ >= 2) out += ", last event " + std::to_string(quiet_seconds_) + " s ago";
+  out += "\n";
   char launch_rate[32];
   std::snprintf(launch_rate, sizeof launch_rate, "%.0f", rates(run, 0).launches);
   out += "launch " + grouped(run.launches()) + ", " + launch_rate + " a second; ";
@@ -189,6 +192,7 @@ nlohmann::ordered_json TopView::json(const RunFollower& run, std::size_t top) co
           {"host", header_.host},
           {"rank", header_.rank},
           {"state", state_},
+          {"quiet_seconds", quiet_seconds_},
           {"time_ns", run.time().count()},
           {"launches", run.launches()},
           {"launches_per_second", rates(run, 0).launches},

@@ -22,6 +22,7 @@ class TopView {
   void add(const policy::trace::Record& record, const RunFollower& run);
   // "running", "ended by exit", "still written, or killed".
   void set_state(std::string state) { state_ = std::move(state); }
+  void set_quiet(std::int64_t seconds) { quiet_seconds_ = seconds; }  // since the last event; 0: the run has ended
 
   [[nodiscard]] std::string text(const RunFollower& run, const Terminal& terminal, std::size_t top) const;
   [[nodiscard]] nlohmann::ordered_json json(const RunFollower& run, std::size_t top) const;
@@ -51,6 +52,7 @@ class TopView {
   policy::trace::TraceHeader header_;
   std::string path_;
   std::string state_ = "running";
+  std::int64_t quiet_seconds_ = 0;
   std::unordered_map<std::uint32_t, policy::DeviceSeen> devices_;
   std::deque<Crossing> crossings_;                                   // of the last two seconds
   std::deque<Mark> marks_;                                           // of the last two seconds, ten a second

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policy/event.hpp"
+#include "policy/settings.hpp"
 #include "policy/units.hpp"
 
 namespace spillway::tools {
@@ -14,6 +15,7 @@ struct TraceEvents {
   std::vector<policy::Event> events;
   std::string state;  // "whole", or what is wrong with the file
   std::uint64_t launches = 0;
+  policy::Settings settings;  // the recorded run's; those that this version does not know keep their defaults
   std::uint64_t dropped = 0;  // events the recorder dropped: the replay is not exact
 };
 

@@ -26,6 +26,15 @@ Bytes sum(const std::vector<DeviceSummary>& devices, Bytes DeviceTotals::*member
 
 Bytes TraceSummary::moved_in() const { return sum(devices, &DeviceTotals::moved_in); }
 Bytes TraceSummary::moved_out() const { return sum(devices, &DeviceTotals::moved_out); }
+Bytes TraceSummary::on_host_peak() const {
+  Bytes total;
+  for (const DeviceSummary& device : devices) total += device.on_host_peak;
+  return total;
+}
+bool TraceSummary::off() const {
+  const auto mode = std::pair<std::string, std::string>("policy.mode", "off");
+  return std::find(header.settings.begin(), header.settings.end(), mode) != header.settings.end();
+}
 Bytes TraceSummary::resident_peak() const { return sum(devices, &DeviceTotals::resident_peak); }
 
 DeviceSummary& TraceSummarizer::device(DeviceIndex index) {
@@ -167,6 +176,8 @@ void TraceSummarizer::add(const trace::Record& record) {
 void TraceSummarizer::add_end(const trace::TraceReader& reader) {
   const std::vector<DeviceTotals>& followed = run_.devices();
   for (std::size_t i = 0; i < followed.size(); ++i) device({static_cast<std::uint32_t>(i)}).totals = followed[i];
+  const std::vector<Bytes>& peaks = run_.on_host_peaks();
+  for (std::size_t i = 0; i < peaks.size(); ++i) device({static_cast<std::uint32_t>(i)}).on_host_peak = peaks[i];
   if (const auto& end = reader.end()) {
     summary_.end_reason = end->reason;
     summary_.dropped_events = std::max(summary_.dropped_events, end->dropped_events);
@@ -224,11 +235,26 @@ SummaryReading summarize(const std::string& path) {
 }
 
 const char* name_of(Reason reason) {
-  static constexpr std::array kNames = {"mode",         "rule",           "small",           "not_spillable",
-                                        "fits",         "expected_spill", "window_room",     "window_full",
-                                        "host_budget",  "device_budget",  "least_recent",    "next_use",
-                                        "upcoming_use", "worth",          "read_only",       "sparse",
-                                        "watchdog",     "learned_class",  "over_working_set"};
+  static constexpr std::array kNames = {"mode",
+                                        "rule",
+                                        "small",
+                                        "not_spillable",
+                                        "fits",
+                                        "expected_spill",
+                                        "window_room",
+                                        "window_full",
+                                        "host_budget",
+                                        "device_budget",
+                                        "least_recent",
+                                        "next_use",
+                                        "upcoming_use",
+                                        "worth",
+                                        "read_only",
+                                        "sparse",
+                                        "watchdog",
+                                        "learned_class",
+                                        "over_working_set",
+                                        "oom_first"};
   return index_of(reason) < kNames.size() ? kNames[index_of(reason)] : "(newer)";
 }
 

@@ -29,6 +29,7 @@ struct DeviceSummary {
   policy::DeviceTotals totals;       // at the end; from the trace's end if it is there, else added up here
   bool totals_are_recorded = false;  // the former
   CountAndBytes reserved;
+  policy::Bytes on_host_peak;  // added up here
 };
 
 struct FunctionSummary {
@@ -85,6 +86,8 @@ struct TraceSummary {
 
   [[nodiscard]] policy::Bytes moved_in() const;
   [[nodiscard]] policy::Bytes moved_out() const;
+  [[nodiscard]] policy::Bytes on_host_peak() const;
+  [[nodiscard]] bool off() const;                     // nothing was bounded or moved
   [[nodiscard]] policy::Bytes resident_peak() const;  // of all devices
 };
 

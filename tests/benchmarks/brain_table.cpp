@@ -62,7 +62,7 @@ int main() {
       "crossings "
       "for three. Sending back at 15 GB/s makes that slower, so it is not done.\n"
       "- Embedding, time: launches are a few microseconds, and those that look rows up wait for the link.\n"
-      "- mlp without pool: the bounds leave out memory that does not live at the end, so they are too low there.\n\n"
+      "- MLP without a pool: why it stays that far above the bound has not been looked into.\n\n"
       "| program | budget | demand | alloc_prefetch | arrival | adaptive | bound | time | traffic |\n"
       "|---|---|---|---|---|---|---|---|---|\n");
   GptOptions fused, foreach, accumulation, evaluation;

@@ -76,6 +76,7 @@ TEST(Backing, OomFirstRefusesOnceBeforeAnythingSpills) {
   ScriptedProgram program(settings, 64_GiB, 256_GiB);
   EXPECT_TRUE(program.allocate(1_GiB));
   EXPECT_FALSE(program.allocate(64_MiB));
+  EXPECT_EQ(program.last().front().cause.reason, Reason::oom_first);
   EXPECT_TRUE(program.allocate(64_MiB));
 }
 

@@ -133,16 +133,20 @@ TEST_F(TraceWriterTest, WithoutCloseTheFramesAreThereAndTheEndIsNot) {
 
 TEST_F(TraceWriterTest, NeverOverwritesAFile) {
   std::ofstream(folder_ / "a.swt") << "precious";
+  std::vector<std::string> said;
   for (int i = 0; i < 2; ++i) {
-    TraceWriter writer(options("a.swt"));
+    TraceWriterOptions given = options("a.swt");
+    given.renamed = [&said](const std::string& path) { said.push_back(path); };
+    TraceWriter writer(std::move(given));
     writer.submit(frame_of(1));
     writer.close(end_text("exit"));
   }
   std::string content;
   std::ifstream(folder_ / "a.swt") >> content;
   EXPECT_EQ(content, "precious");
-  EXPECT_TRUE(read_trace((folder_ / "a.swt.1").string()).whole);
-  EXPECT_TRUE(read_trace((folder_ / "a.swt.2").string()).whole);
+  EXPECT_TRUE(read_trace((folder_ / "a.1.swt").string()).whole);
+  EXPECT_TRUE(read_trace((folder_ / "a.2.swt").string()).whole);
+  EXPECT_EQ(said, (std::vector{(folder_ / "a.1.swt").string(), (folder_ / "a.2.swt").string()}));
 }
 
 TEST_F(TraceWriterTest, FullDiskTurnsTracingOffWithOneMessage) {

@@ -92,7 +92,7 @@ DecisionBody RandomEvents::decision_body(std::size_t alternative) {
 Decision RandomEvents::decision(std::size_t alternative) {
   Decision decision;
   decision.id = id<DecisionId>();
-  decision.cause = {one_of<Reason>(19), any<std::uint16_t>(), any<std::uint16_t>(),
+  decision.cause = {one_of<Reason>(20), any<std::uint16_t>(), any<std::uint16_t>(),
                     static_cast<float>(below(1'000'000)) / 7.0F, id<LaunchNumber>()};
   decision.body = decision_body(alternative);
   return decision;

@@ -205,5 +205,18 @@ TEST(Check, JsonHoldsTheSame) {
   EXPECT_THAT(bad["mistakes"][0]["sentence"].get<std::string>(), HasSubstr("is not TOML"));
 }
 
+TEST(Check, KeysWithoutEffectAreNoted) {
+  const std::string text =
+      check_text(read("[policy]\niteration_lookahead = 2\n[[rule]]\nname = \"w\"\nmatch = { size = "
+                      "\"1GiB..\" }\nplace = \"stream\"\nread_only = true\nprefetch_distance = 3\n"),
+                 "p.toml", {});
+  EXPECT_EQ(text,
+            "p.toml: no mistakes; 1 setting changed, 1 rule\n"
+            "note: policy.iteration_lookahead has no effect yet\n"
+            "note: rule \"w\" (line 3): place = \"stream\" has no effect of its own yet: it is treated as host\n"
+            "note: rule \"w\" (line 3): read_only has no effect yet\n"
+            "note: rule \"w\" (line 3): prefetch_distance has no effect yet\n");
+}
+
 }  // namespace
 }  // namespace spillway::tools

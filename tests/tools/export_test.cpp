@@ -55,6 +55,15 @@ std::vector<std::string> questions() {
   return found;
 }
 
+// What the page's first example asks, between quotes on its sqlite3 line.
+std::string first_example() {
+  std::ifstream file(SQLITE_PAGE);
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  const std::size_t line = page.find("    sqlite3 train.db ");
+  const std::size_t begin = page.find('"', line) + 1;
+  return page.substr(begin, page.find('"', begin) - begin);
+}
+
 // The rows with these columns only.
 json only(const json& rows, const std::vector<std::string>& columns) {
   json out = json::array();
@@ -69,6 +78,14 @@ json only(const json& rows, const std::vector<std::string>& columns) {
 json sorted_by(json rows, const std::string& column) {
   std::sort(rows.begin(), rows.end(), [&](const json& a, const json& b) { return a[column] < b[column]; });
   return rows;
+}
+
+TEST_F(ExportTest, ThePagesFirstExampleRuns) {
+  put("run.swt", tests::training_trace());
+  ASSERT_EQ(spillway({"export", "run.swt", "--format", "sqlite", "-o", "run.db"}).exit_code, 0);
+  const json facts = query(folder_ / "run.db", first_example());
+  ASSERT_FALSE(facts.empty());
+  EXPECT_EQ(facts[0]["key"], "schema_version");
 }
 
 TEST_F(ExportTest, SqliteAnswersTenQuestionsWithStatsFigures) {

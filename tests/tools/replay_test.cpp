@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policy/plan.hpp"
 #include "tests/policy/workloads.hpp"
 
 namespace spillway::tools {
@@ -10,8 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TraceEvents trace() {
-  policy::testing::Workload work = policy::testing::mlp_adam(12, policy::Bytes(std::uint64_t{16} << 20), 40);
+TraceEvents trace(std::uint64_t layer_mib = 16) {
+  policy::testing::Workload work = policy::testing::mlp_adam(12, policy::Bytes(layer_mib << 20), 40);
   TraceEvents events;
   events.launches = work.iteration_ends.back().value;
   events.events = std::move(work.events);
@@ -19,13 +20,13 @@ TraceEvents trace() {
   return events;
 }
 
-std::vector<NamedReplay> replays(const TraceEvents& events) {
+std::vector<NamedReplay> replays(const TraceEvents& events, std::uint64_t budget_mib = 400) {
   std::vector<NamedPolicy> policies(3);
   EXPECT_FALSE(load_policy("adaptive", policies[0]));
   EXPECT_FALSE(load_policy("arrival", policies[1]));
   EXPECT_FALSE(load_policy("demand", policies[2]));
   ReplayRequest request;
-  request.budget = policy::SizeOrShare{policy::Bytes(std::uint64_t{400} << 20)};
+  request.budget = policy::SizeOrShare{policy::Bytes(budget_mib << 20)};
   return replay_all(events, policies, request);
 }
 
@@ -51,6 +52,77 @@ TEST(Replay, TableAndJsonShowEveryPolicyAndTheBounds) {
   EXPECT_EQ(json["replays"][1]["policy"], "arrival");
   EXPECT_GT(json["replays"][2]["measured"]["faulted_bytes"], 0);
   EXPECT_EQ(json["replays"][0]["bounds"]["traffic_bytes"], json["replays"][1]["bounds"]["traffic_bytes"]);
+}
+
+// As most programs end: everything is freed, then nothing is launched any more.
+TraceEvents trace_with_frees(std::uint64_t layer_mib) {
+  TraceEvents events = trace(layer_mib);
+  std::vector<policy::AllocationId> live;
+  for (const policy::Event& event : events.events) {
+    if (const auto* settled = std::get_if<policy::AllocationSettled>(&event.body)) live.push_back(settled->allocation);
+    if (const auto* freed = std::get_if<policy::Freed>(&event.body)) std::erase(live, freed->allocation);
+  }
+  const policy::Nanoseconds end = events.events.back().time;
+  for (const policy::AllocationId id : live) {
+    events.events.push_back({end, policy::FreeRequested{id, {}}});
+    events.events.push_back({end, policy::Freed{id, {}}});
+  }
+  return events;
+}
+
+TEST(Replay, FreesAtTheEndChangeNeitherBoundNorPlan) {
+  const auto kept = replays(trace(32), 800);
+  const auto freed = replays(trace_with_frees(32), 800);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_GT(kept[i].result.bounds.traffic, 0);
+    EXPECT_NEAR(freed[i].result.bounds.traffic, kept[i].result.bounds.traffic, 1) << kept[i].name;
+    EXPECT_EQ(freed[i].result.window, kept[i].result.window);
+  }
+  const auto placed = [](const NamedReplay& replay) {
+    return policy::make_plan(replay.result, replay.policy.settings, 1).file.rules;
+  };
+  EXPECT_FALSE(placed(kept[0]).empty());
+  EXPECT_EQ(placed(freed[0]).size(), placed(kept[0]).size());
+  EXPECT_TRUE(kept[0].result.freed.empty());
+  EXPECT_TRUE(freed[0].result.placements.empty());
+}
+
+TEST(Replay, APlanWithoutRulesSaysWhy) {
+  policy::ReplayResult result;
+  const auto why = [&] { return policy::make_plan(result, {}, 0); };
+  EXPECT_THAT(why().why_no_rule, HasSubstr("no allocation that can spill"));
+  EXPECT_THAT(policy::write_plan(why()), HasSubstr("# No rule: no allocation that can spill"));
+  const policy::Bytes size{std::uint64_t{64} << 20}, half{std::uint64_t{32} << 20};
+  result.freed = {{{1}, 1, size, half, half}};
+  EXPECT_THAT(why().why_no_rule, HasSubstr("wholly"));
+  result.freed = {{{1}, 1, size, {}, size}};
+  EXPECT_EQ(why().why_no_rule, "");
+}
+
+TEST(Replay, OffIsSaidNotToFitWhereItDoesNot) {
+  const TraceEvents events = trace();
+  std::vector<NamedPolicy> policies(2);
+  EXPECT_FALSE(load_policy("arrival", policies[0]));
+  EXPECT_FALSE(load_policy("off", policies[1]));
+  ReplayRequest request;
+  request.budget = policy::SizeOrShare{policy::Bytes(std::uint64_t{400} << 20)};
+  const auto tight = replay_all(events, policies, request);
+  EXPECT_THAT(replay_text(events, tight), HasSubstr("off (does not fit)"));
+  EXPECT_THAT(replay_text(events, tight), HasSubstr("of a budget of 400 MiB"));
+  EXPECT_EQ(replay_json(events, tight)["replays"][1]["fits"], false);
+  EXPECT_EQ(replay_json(events, tight)["replays"][0]["fits"], true);
+  const auto roomy = replay_all(events, policies, {});
+  EXPECT_THAT(replay_text(events, roomy), ::testing::Not(HasSubstr("does not fit")));
+}
+
+TEST(Replay, AModeTakesItsOtherSettingsFromTheRecordedRun) {
+  policy::Settings recorded;
+  recorded.device_budget = policy::SizeOrShare{policy::Bytes(std::uint64_t{400} << 20)};
+  recorded.mode = policy::ModeName::arrival;
+  NamedPolicy policy;
+  EXPECT_FALSE(load_policy("demand", policy, recorded));
+  EXPECT_EQ(policy.file.settings.mode, policy::ModeName::demand);
+  EXPECT_EQ(policy.file.settings.device_budget, recorded.device_budget);
 }
 
 TEST(Replay, APolicyThatIsNeitherFileNorModeIsNamed) {

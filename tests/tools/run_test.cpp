@@ -169,6 +169,17 @@ TEST_F(RunTest, RefusesStaticAndMuslPrograms) {
   EXPECT_THAT(refusal({write("musl", musl)}), HasSubstr("musl"));
 }
 
+TEST_F(RunTest, AStaticCudaRuntimeIsNamedBeforeItStartsOnTheSimulatedDevice) {
+  std::ifstream file("/bin/true", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  // What such a program holds, across the border of a block too.
+  const std::string padding((std::size_t{1} << 20U) - bytes.size() - 5, ' ');
+  const std::string with_runtime = bytes + padding + ".nv_fatbin cudaErrorMemoryAllocation";
+  EXPECT_THAT(refusal({"--simulated", write("static-runtime", with_runtime)}), HasSubstr("nvcc --cudart shared"));
+  EXPECT_EQ(run({write("on-a-gpu", with_runtime)}).exit_code, 0) << "fine on a real one";
+  EXPECT_EQ(run({"--simulated", write("shared-runtime", with_runtime + " libcudart.so.13")}).exit_code, 0);
+}
+
 TEST_F(RunTest, RefusesSetuidPrograms) {
   if (::geteuid() != 0) GTEST_FAIL() << "needs root to make a setuid file of another user";
   fs::copy_file("/bin/true", folder_ / "setuid");
@@ -220,9 +231,8 @@ TEST_F(RunTest, SummarySaysWhatWasSeen) {
   auto result = run({"--summary", "sh", "-c", "exit 5"}, options);
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(
-      result.err,
-      HasSubstr("30 launches, 3 allocations, moved in 2 MiB, out 4 MiB, resident peak 6 MiB of a budget of 4 GiB"));
+  EXPECT_THAT(result.err, HasSubstr("30 launches, 3 allocations, moved in 2 MiB, out 4 MiB, managed peak 6 MiB of a "
+                                    "budget of 4 GiB, on host peak "));
   for (const auto& entry : fs::directory_iterator(folder_)) {
     EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("spillway-run"))) << "its own traces are removed";
   }
@@ -230,6 +240,37 @@ TEST_F(RunTest, SummarySaysWhatWasSeen) {
   EXPECT_THAT(result.err, HasSubstr("trace: " + folder_.string() + "/t."));
   result = run({"--summary", "true"});
   EXPECT_THAT(result.err, HasSubstr("no CUDA call was seen"));
+}
+
+TEST_F(RunTest, ATraceThatCannotBeWrittenIsRefusedBeforeTheStart) {
+  EXPECT_THAT(refusal({"--trace", "/no/such/folder/x.swt", "true"}),
+              HasSubstr("\"/no/such/folder\" does not exist; create the folder"));
+  EXPECT_THAT(refusal({"--trace", "missing/x.swt", "true"}), HasSubstr("/missing\" does not exist"));
+  write("file", "");
+  EXPECT_THAT(refusal({"--trace", "file/x.swt", "true"}), HasSubstr("is no folder"));
+  tests::ProcessOptions options;
+  options.environment = {{"SPILLWAY_TRACE_PATH", "/no/such/folder/x.swt"}};
+  EXPECT_THAT(refusal({"--summary", "true"}, options), HasSubstr("does not exist"));
+  // Where only the run can tell, it may start.
+  EXPECT_EQ(run({"--trace", "/no/%h/x.swt", "true"}).exit_code, 0);
+  EXPECT_EQ(run({"--trace", "/dev/null", "true"}).exit_code, 0);
+}
+
+TEST_F(RunTest, SummaryWithoutATraceSaysThatItCouldNotBeWritten) {
+  fs::create_directory(folder_ / "traces");
+  const auto result = run({"--summary", "--trace", "traces/x.swt", "sh", "-c", "rmdir traces"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr("no trace was written"));
+  EXPECT_THAT(result.err, HasSubstr("traces\" does not exist"));
+  EXPECT_THAT(result.err, Not(HasSubstr("no CUDA call was seen")));
+}
+
+TEST_F(RunTest, SummaryFindsATraceThatGotANumber) {
+  const std::vector<std::byte> bytes = tests::sample_trace();
+  write("sample", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), 0644);
+  const auto result = run({"--summary", "--trace", "x.swt", "cp", "sample", "x.1.swt"});
+  EXPECT_THAT(result.err, HasSubstr("30 launches"));
+  EXPECT_THAT(result.err, HasSubstr("trace: " + (folder_ / "x.1.swt").string()));
 }
 
 TEST_F(RunTest, SummaryPassesSignalsOnAndEndsBySignal) {

@@ -111,6 +111,33 @@ TEST(Terminal, ProseIsWrappedBetweenWords) {
 }
 
 // On a terminal of 60 columns (util-linux's script makes one).
+TEST_F(StatsTablesTest, ALongKernelNameComesFirstAndKeepsBothEnds) {
+  tests::TraceMaker maker({});
+  maker.event(policy::FunctionSeen{{1}, "gemm_" + std::string(90, 'x') + "_tail"});
+  policy::LaunchShapeSeen shape;
+  shape.shape = {1};
+  shape.function = {1};
+  maker.event(shape);
+  maker.launch(1);
+  put("run.swt", maker.finish());
+  const std::string page = spillway({"stats", "run.swt", "--by", "kernel"}).out;
+  EXPECT_THAT(page, HasSubstr("\n  gemm_xxxxxxxxxxxxxx..xxxxxxxxxxxxxx_tail "));
+}
+
+TEST_F(StatsTablesTest, ModeOffShowsNoBudgetAndThePeakOnTheHostIsShown) {
+  put("run.swt", tests::training_trace());
+  const json device = json::parse(spillway({"stats", "run.swt", "--json"}).out)["devices"][0];
+  EXPECT_GE(device["on_host_peak"], device["on_host"]);
+  EXPECT_GT(device["on_host_peak"], 0);
+  EXPECT_THAT(spillway({"stats", "run.swt"}).out, HasSubstr("on host peak"));
+  policy::trace::TraceHeader header;
+  header.settings = {{"policy.mode", "off"}, {"memory.device_budget", "64MiB"}};
+  tests::TraceMaker off(header);
+  off.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+  put("off.swt", off.finish());
+  EXPECT_THAT(spillway({"stats", "off.swt"}).out, HasSubstr("none (off)"));
+}
+
 TEST_F(StatsTablesTest, ATerminalGetsItsWidthAndNoColourIsRespected) {
   put("run.swt", tests::training_trace());
   const auto on_terminal = [this](const std::string& environment) {

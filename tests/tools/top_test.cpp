@@ -86,6 +86,16 @@ TEST_F(TopTest, FollowsATraceThatIsBeingWritten) {
   EXPECT_EQ(frames.back()["launches"], 480);
 }
 
+TEST_F(TopTest, IntoAPipeItPrintsOneFrameAndSaysHowLongNothingHappened) {
+  tests::SampleOptions sample;
+  sample.with_end = false;
+  put("run.swt", tests::sample_trace(sample));
+  const auto result = shell(
+      "touch -d '-90 seconds' run.swt; exec 9>>run.swt; timeout 20 $SPILLWAY top $$ | cat; echo code ${PIPESTATUS[0]}");
+  EXPECT_THAT(result.out, HasSubstr("code 0\n")) << "it went on for ever";
+  EXPECT_THAT(result.out, ::testing::ContainsRegex(", running, .* s, last event 9[0-9] s ago\n"));
+}
+
 TEST_F(TopTest, AnInterruptEndsItWithALastFrame) {
   tests::SampleOptions sample;
   sample.with_end = false;

@@ -101,7 +101,8 @@ CUresult make_launch(CUfunction handle, const kernels::LaunchGeometry& geometry,
   SPILLWAY_RETURN_IF_FAILED(check_geometry(geometry, *function));
   if (function->twin == nullptr) {
     std::fprintf(stderr,
-                 "simulated device: kernel %s has no host twin; put a twin library in SPILLWAY_SIMULATED_KERNELS\n",
+                 "simulated device: kernel %s has no host twin; put a twin library in SPILLWAY_SIMULATED_KERNELS "
+                 "(tools/simulated_device/README.md, A twin library)\n",
                  function->name.c_str());
     return CUDA_ERROR_NOT_FOUND;
   }

@@ -105,6 +105,22 @@ void out_of_memory() {
   }
 }
 
+// As an allocator with a cache does: at the first refusal it drops the cache, then asks again.
+void asks_again() {
+  start();
+  std::vector<CUdeviceptr> held;
+  CUdeviceptr memory = 0;
+  CUresult code = CUDA_SUCCESS;
+  while (held.size() < 6 && (code = cuMemAlloc_v2(&memory, 8 * kMiB)) == CUDA_SUCCESS) held.push_back(memory);
+  say("first refusal", code);
+  say("held", held.size());
+  say("at once again", cuMemAlloc_v2(&memory, 8 * kMiB));
+  held.push_back(memory);
+  for (const CUdeviceptr each : held) cuMemFree_v2(each);
+  say("after the cache is dropped", cuMemAlloc_v2(&memory, 8 * kMiB));
+  cuMemFree_v2(memory);
+}
+
 void contexts() {
   const Device device = start();
   CUdeviceptr memory = 0;
@@ -255,6 +271,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, void (*)()> scenarios{{"null_outputs", null_outputs},
                                                     {"frees", frees},
                                                     {"out_of_memory", out_of_memory},
+                                                    {"asks_again", asks_again},
                                                     {"contexts", contexts},
                                                     {"launches", launches},
                                                     {"capture", capture},

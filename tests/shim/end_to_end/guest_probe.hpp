@@ -44,6 +44,7 @@ CUresult launch_add_one(const Device& device, CUdeviceptr data, std::size_t byte
 void null_outputs();
 void frees();
 void out_of_memory();
+void asks_again();
 void contexts();
 void launches();
 void capture();

@@ -92,6 +92,19 @@ TEST_P(EachMode, OutOfMemoryIsPlainEarlyAndOver) {
   EXPECT_LE(result.count("allocations"), 10U) << result.report.dump(1);
 }
 
+TEST_P(EachMode, OomFirstIsSeenByTheProgramOnceBeforeAnythingSpills) {
+  SimulatedRun run = probe("asks_again", mode_);
+  run.environment["SPILLWAY_OOM_FIRST"] = "true";
+  const SimulatedResult result = run_simulated(run);
+  expect_good_guest(result, 24 * kMiB);
+  EXPECT_EQ(result.line("first refusal: "), "2") << result;
+  EXPECT_LE(std::stoi("0" + result.line("held: ")), 3) << "24 MiB hold no more";
+  EXPECT_EQ(result.line("at once again: "), "0") << result;
+  EXPECT_EQ(result.line("after the cache is dropped: "), "0") << result;
+  EXPECT_THAT(result.process.err, HasSubstr("(memory.oom_first)"));
+  EXPECT_THAT(result.process.err, Not(HasSubstr("(memory.device_budget)")));
+}
+
 TEST_P(EachMode, TotalsAreExactAfterContextsEnded) {
   SimulatedRun run = probe("contexts", mode_);
   run.traced = true;
@@ -185,6 +198,36 @@ TEST_P(EachMode, ARuleOfThePolicyFileKeepsMemoryPlain) {
   run.environment["SPILLWAY_POLICY"] = policy;
   const SimulatedResult result = run_simulated(run);
   EXPECT_EQ(result.line("export: "), "0") << result;
+}
+
+TEST_P(EachMode, TheStartLineShowsTheBudgetInForce) {
+  const SimulatedResult set = run_simulated(probe("out_of_memory", mode_));
+  EXPECT_THAT(set.process.err, HasSubstr(": budget 24 MiB of 64 MiB, host "));
+  const SimulatedResult left = run_simulated(probe("out_of_memory", mode_, ""));
+  // Of 64 MiB, 2 are the program's own context and 2 are reserved.
+  EXPECT_THAT(left.process.err, HasSubstr(": budget 60 MiB of 64 MiB (what is free, less a reserve), host "));
+  const SimulatedResult much = run_simulated(probe("out_of_memory", mode_, "63MiB"));
+  EXPECT_THAT(much.process.err, HasSubstr(": budget 62 MiB of 64 MiB (63 MiB asked for, no more is free), host "));
+}
+
+TEST(Settings, AMisspeltVariableIsNamedOnceWithTheNearest) {
+  SimulatedRun run = probe("frees", "arrival");
+  run.environment["SPILLWAY_WINDWO"] = "3MiB";
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(times(result.process.err, "did you mean SPILLWAY_WINDOW?"), 1) << result;
+  // What the tests and the simulated device are told by is nobody's mistake.
+  EXPECT_EQ(times(result.process.err, "is not a setting"), 1) << result;
+}
+
+TEST(Settings, ATraceThatGotAnotherNameIsNamed) {
+  const Scratch folder;
+  const std::string path = (folder.path() / "a.swt").string();
+  std::ofstream(path) << "precious";
+  SimulatedRun run = probe("frees", "arrival");
+  run.environment["SPILLWAY_TRACE_PATH"] = path;
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(times(result.process.err, (folder.path() / "a.1.swt").string()), 1) << result;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "a.1.swt"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Manners, EachMode, testing::Values("demand", "arrival", "adaptive"),
