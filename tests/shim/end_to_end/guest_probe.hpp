@@ -58,4 +58,9 @@ void forks_first();
 void ends(const char* way);
 void work(const char* rounds);
 
+// Of guest_probe_hardship.cpp.
+void reader_gone();
+void error_reused(const char* path);
+void error_closed(const char* path);
+
 }  // namespace spillway::probe

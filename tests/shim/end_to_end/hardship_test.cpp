@@ -32,5 +32,22 @@ TEST(Hardship, AStartWithoutMemoryLeavesTheProgramAsItIs) {
   EXPECT_THAT(with.process.err, HasSubstr("could not start"));
 }
 
+TEST(Hardship, AReaderOfStandardErrorWhoHasGoneEndsNothing) {
+  const SimulatedResult result = run_simulated(hardship({GUEST_PROBE, "reader_gone"}));
+  EXPECT_EQ(result.process.signal, 0);
+  EXPECT_EQ(result.process.out, "sum 18\n") << result;
+}
+
+// Closed by the program, or before it began: the next file gets the number.
+TEST(Hardship, ADataFileThatGotTheNumberOfStandardErrorIsNotWritten) {
+  for (const char* scenario : {"error_reused", "error_closed"}) {
+    const Scratch folder;
+    const std::string data = (folder.path() / "data").string();
+    const SimulatedResult result = run_simulated(hardship({GUEST_PROBE, scenario, data}));
+    EXPECT_EQ(result.process.out, "its number: 2\nsum 12\n") << result;
+    EXPECT_EQ(std::filesystem::file_size(data), 0U) << scenario;
+  }
+}
+
 }  // namespace
 }  // namespace spillway::tests
