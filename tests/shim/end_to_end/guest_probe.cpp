@@ -268,6 +268,7 @@ int main(int argc, char** argv) {
                                                     {"hints", hints},
                                                     {"forks", forks},
                                                     {"forks_first", forks_first},
+                                                    {"raw_forks", raw_forks},
                                                     {"reader_gone", reader_gone}};
   const auto scenario = scenarios.find(name);
   if (scenario == scenarios.end()) {

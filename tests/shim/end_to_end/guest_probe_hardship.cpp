@@ -1,5 +1,8 @@
 // The probe's hardships: what every program counts on is missing, or something happens at a bad time.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -28,6 +31,19 @@ void error_reused(const char* path) {
 void error_closed(const char* path) {
   close(STDERR_FILENO);
   execl("/proc/self/exe", "probe", "error_reused", path, nullptr);
+}
+
+// Children that run no fork handlers, and exit.
+void raw_forks() {
+  work("3");
+  for (const bool by_call : {true, false}) {
+    const pid_t child =
+        by_call ? static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)) : _Fork();
+    if (child == 0) std::exit(5);
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  }
 }
 
 }  // namespace spillway::probe

@@ -49,5 +49,15 @@ TEST(Hardship, ADataFileThatGotTheNumberOfStandardErrorIsNotWritten) {
   }
 }
 
+TEST(Hardship, AChildMadeWithoutForkHandlersExitsAndLeavesTheTraceAlone) {
+  SimulatedRun run = hardship({GUEST_PROBE, "raw_forks"});
+  run.traced = true;
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.process.out, "sum 18\nchild 5\nchild 5\nend\n") << result;
+  const auto stats = result.stats();
+  ASSERT_TRUE(stats.is_object()) << result;
+  EXPECT_EQ(stats["whole"], true) << stats.dump(1);
+}
+
 }  // namespace
 }  // namespace spillway::tests
