@@ -10,7 +10,8 @@ struct Library {
   std::string path;
 };
 
-// Takes the loader's lock: never call it with one of ours held.
+// Takes no lock, the loader's neither: a library's constructor may be waiting for a thread that allocates. Nothing
+// where the C library offers no such way (_dl_find_object, glibc 2.35).
 Library library_at(const void* address);
 
 }  // namespace spillway::shim

@@ -1,12 +1,16 @@
 #include "shim/log.hpp"
 
+#include <pthread.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <ctime>
 #include <memory>
 
 namespace spillway::shim {
@@ -16,13 +20,44 @@ namespace {
 constinit std::atomic<LogLevel> current_level{LogLevel::info};
 thread_local constinit bool writing = false;
 
+// Which file standard error was when the library was loaded. A program may close it, and what it opens next gets the
+// number: no line of ours belongs in there.
+constinit dev_t error_device = 0;
+constinit ino_t error_inode = 0;
+constinit bool error_open = false;
+
+bool still_standard_error() {
+  struct stat status {};
+  return error_open && ::fstat(STDERR_FILENO, &status) == 0 && status.st_dev == error_device &&
+         status.st_ino == error_inode;
+}
+
+// A reader who has gone is no reason to end the program: the signal of our own write is taken back, one that was
+// waiting before is left.
+void write_without_signal(const char* text, std::size_t bytes) {
+  sigset_t pipe;
+  sigset_t before;
+  sigset_t waiting;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  sigemptyset(&waiting);
+  if (pthread_sigmask(SIG_BLOCK, &pipe, &before) != 0) return;
+  sigpending(&waiting);
+  const ssize_t written = ::write(STDERR_FILENO, text, bytes);
+  if (written < 0 && errno == EPIPE && sigismember(&waiting, SIGPIPE) == 0) {
+    const timespec at_once{};
+    while (sigtimedwait(&pipe, nullptr, &at_once) < 0 && errno == EINTR) continue;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 // One write(2) a line, so that lines of several threads and processes do not mix; nothing is retried or buffered.
 class StderrSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+    if (still_standard_error()) write_without_signal(line.data(), line.size());
   }
   void flush_() override {}
 };
@@ -54,6 +89,14 @@ void write_line(LogLevel level, std::string_view text) {
 }
 
 }  // namespace
+
+// When the library is loaded, which is before the program closes anything.
+__attribute__((constructor)) void remember_standard_error() {
+  struct stat status {};
+  error_open = ::fstat(STDERR_FILENO, &status) == 0;
+  error_device = status.st_dev;
+  error_inode = status.st_ino;
+}
 
 void set_log_level(LogLevel level) { current_level.store(level, std::memory_order_relaxed); }
 LogLevel log_level() { return current_level.load(std::memory_order_relaxed); }

@@ -1,6 +1,8 @@
 // Messages for a person, on standard error by write(2), never on standard output and never through the program's own
-// stdio. Works before main and after exit; a message made while one is being written is left out; after kRepeatLimit
-// messages from one place of the source that place falls silent, having said so.
+// stdio. Standard error is the file that it was when the library was loaded: where the program has closed it since, or
+// put another file in its place, nothing is written. A reader who has gone costs no signal. Works before main and after
+// exit; a message made while one is being written is left out; after kRepeatLimit messages from one place of the source
+// that place falls silent, having said so.
 #pragma once
 
 #include <spdlog/fmt/fmt.h>
@@ -23,6 +25,9 @@ struct LogPlace {
   std::atomic<std::uint32_t> count{0};
 };
 inline constexpr std::uint32_t kRepeatLimit = 5;
+
+// What standard error is now is what lines go to from here on. Done when the library is loaded; again by tests.
+void remember_standard_error();
 
 void write_log(LogLevel level, LogPlace& place, std::string_view text) noexcept;
 

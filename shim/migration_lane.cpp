@@ -30,8 +30,13 @@ CUresult create_context(const Driver& real, CUcontext* context, CUdevice device)
 
 MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
   Made made;
+  // Nothing may be thrown through call_once (Session::start).
   std::call_once(once_, [&] {
-    made_ = make(device);
+    try {
+      made_ = make(device);
+    } catch (...) {
+      made_ = result_of(CUDA_ERROR_OUT_OF_MEMORY);
+    }
     made.made_now = made_.ok();
     made.took = took_;
   });

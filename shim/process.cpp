@@ -1,6 +1,7 @@
 #include "shim/process.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -13,6 +14,7 @@ namespace spillway::shim {
 namespace {
 
 constinit ProcessListener listener;
+constinit pid_t listener_process = 0;
 constinit std::atomic<bool> watching{false};
 constinit std::atomic<bool> child{false};
 
@@ -38,7 +40,12 @@ void after_fork_child() {
 
 }  // namespace
 
-void set_process_listener(const ProcessListener& new_listener) { listener = new_listener; }
+void set_process_listener(const ProcessListener& new_listener) {
+  listener = new_listener;
+  listener_process = ::getpid();
+}
+
+bool other_process() { return forked_child() || (listener_process != 0 && listener_process != ::getpid()); }
 
 void watch_process() {
   if (watching.exchange(true)) return;
@@ -49,7 +56,7 @@ bool forked_child() { return child.load(std::memory_order_relaxed); }
 
 // Runs when main returns or exit is called, after the program's own handlers; not after _exit, abort or a signal.
 __attribute__((destructor)) static void at_exit() {
-  if (listener.at_exit != nullptr && !forked_child()) listener.at_exit();
+  if (listener.at_exit != nullptr && !other_process()) listener.at_exit();
 }
 
 }  // namespace spillway::shim

@@ -24,5 +24,8 @@ void set_process_listener(const ProcessListener& listener);
 void watch_process();
 // True in a child made by fork after the parent had used the driver: CUDA is unusable there, and we keep silent.
 bool forked_child();
+// The same for any child, also one made by _Fork, vfork or the system call itself, which run no fork handlers: our
+// threads are not there, and our locks may be held by nobody. Asks the system; for the end of a process.
+bool other_process();
 
 }  // namespace spillway::shim

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <system_error>
 #include <utility>
 
 #include "shim/thread_state.hpp"
@@ -23,7 +22,8 @@ std::optional<std::thread> start_service_thread(const char* name, std::function<
       const HookScope straight_through;
       run();
     });
-  } catch (const std::system_error&) {
+  } catch (...) {
+    // No thread, or no memory for one. The program's signals are let in again in any case.
     thread.reset();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -66,12 +66,15 @@ struct SessionProcess {
 Session* Session::get() { return session.load(std::memory_order_acquire); }
 
 void Session::start() {
-  // A failure of ours leaves the program as it would be without us.
-  try {
-    std::call_once(started, SessionProcess::start);
-  } catch (...) {
-    SPILLWAY_LOG(warning, "could not start; the program runs without spilling");
-  }
+  // A failure of ours leaves the program as it would be without us. Nothing may be thrown through call_once: it is the
+  // C library's, which ends the program when an exception of our static C++ run-time comes by.
+  std::call_once(started, [] {
+    try {
+      SessionProcess::start();
+    } catch (...) {
+      SPILLWAY_LOG(warning, "could not start; the program runs without spilling");
+    }
+  });
 }
 
 void Session::run_policy_thread() {

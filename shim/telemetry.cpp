@@ -397,7 +397,7 @@ void Telemetry::stop() {
 }
 
 void Telemetry::at_exit() {
-  if (forked_child()) return;
+  if (other_process()) return;
   if (Telemetry* own = the_telemetry.load()) own->stop();
 }
 

@@ -79,10 +79,11 @@ TEST(Library, StaysAndBindsAtOnce) {
 }
 
 TEST(Library, RunsNextToNothingWhenLoaded) {
-  // Nine of the C++ run-time and the compiler's own, and one that notes the launch path's empty destructor.
+  // Nine of the C++ run-time and the compiler's own, one that notes the launch path's empty destructor, and one that
+  // notes which file standard error is.
   const std::string size = output_of("readelf -SW " + kFile + " | awk '/ .init_array/ {print $(NF-5)}'");
   ASSERT_FALSE(size.empty());
-  EXPECT_LE(std::stoul(size, nullptr, 16), 10U * 8) << "a global of ours has a constructor";
+  EXPECT_LE(std::stoul(size, nullptr, 16), 11U * 8) << "a global of ours has a constructor";
 }
 
 }  // namespace

@@ -15,8 +15,10 @@ template <class Body>
 std::pair<std::string, std::string> captured(const Body& body) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
+  remember_standard_error();
   body();
   std::string error = testing::internal::GetCapturedStderr();
+  remember_standard_error();
   return {testing::internal::GetCapturedStdout(), error};
 }
 

@@ -268,6 +268,9 @@ int main(int argc, char** argv) {
   const char* argument = argc > 2 ? argv[2] : "";
   if (name == "ends") return ends(argument), 0;
   if (name == "work") return work(argument), 0;
+  if (name == "loads_library") return loads_library(argument), 0;
+  if (name == "error_reused") return error_reused(argument), 0;
+  if (name == "error_closed") return error_closed(argument), 0;
   const std::map<std::string, void (*)()> scenarios{{"null_outputs", null_outputs},
                                                     {"frees", frees},
                                                     {"out_of_memory", out_of_memory},
@@ -282,7 +285,9 @@ int main(int argc, char** argv) {
                                                     {"sharing", sharing},
                                                     {"hints", hints},
                                                     {"forks", forks},
-                                                    {"forks_first", forks_first}};
+                                                    {"forks_first", forks_first},
+                                                    {"raw_forks", raw_forks},
+                                                    {"reader_gone", reader_gone}};
   const auto scenario = scenarios.find(name);
   if (scenario == scenarios.end()) {
     std::fprintf(stderr, "probe: no scenario %s\n", name.c_str());

@@ -59,4 +59,11 @@ void forks_first();
 void ends(const char* way);
 void work(const char* rounds);
 
+// Of guest_probe_hardship.cpp.
+void loads_library(const char* path);
+void reader_gone();
+void raw_forks();
+void error_reused(const char* path);
+void error_closed(const char* path);
+
 }  // namespace spillway::probe

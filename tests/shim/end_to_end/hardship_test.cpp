@@ -1,0 +1,72 @@
+// What every program counts on is missing, or happens at a bad time: the program does what it would do without us.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/shim/end_to_end/simulated_run.hpp"
+
+namespace spillway::tests {
+namespace {
+
+using ::testing::HasSubstr;
+
+SimulatedRun hardship(const std::vector<std::string>& command, const std::string& mode = "adaptive") {
+  SimulatedRun run;
+  run.command = command;
+  run.mode = mode;
+  run.budget = mode.empty() ? "" : "24MiB";
+  run.memory = "64MiB";
+  run.environment["SPILLWAY_SIMULATED_KERNELS"] = TEST_TWINS;
+  return run;
+}
+
+// The probe behind a line of shell, which sees it as $0.
+std::vector<std::string> shell(const std::string& line) { return {"sh", "-c", line, GUEST_PROBE}; }
+
+TEST(Hardship, AStartWithoutMemoryLeavesTheProgramAsItIs) {
+  // Enough for the program, too little for a session.
+  const std::vector<std::string> command = shell("ulimit -d 8000; exec \"$0\" null_outputs");
+  const SimulatedResult bare = run_simulated(hardship(command, ""));
+  const SimulatedResult with = run_simulated(hardship(command));
+  EXPECT_EQ(with.process.exit_code, 0) << with;
+  EXPECT_EQ(with.process.out, bare.process.out) << with;
+  EXPECT_THAT(with.process.err, HasSubstr("could not start"));
+}
+
+TEST(Hardship, AReaderOfStandardErrorWhoHasGoneEndsNothing) {
+  const SimulatedResult result = run_simulated(hardship({GUEST_PROBE, "reader_gone"}));
+  EXPECT_EQ(result.process.signal, 0);
+  EXPECT_EQ(result.process.out, "sum 18\n") << result;
+}
+
+// Closed by the program, or before it began: the next file gets the number.
+TEST(Hardship, ADataFileThatGotTheNumberOfStandardErrorIsNotWritten) {
+  for (const char* scenario : {"error_reused", "error_closed"}) {
+    const Scratch folder;
+    const std::string data = (folder.path() / "data").string();
+    const SimulatedResult result = run_simulated(hardship({GUEST_PROBE, scenario, data}));
+    EXPECT_EQ(result.process.out, "its number: 2\nsum 12\n") << result;
+    EXPECT_EQ(std::filesystem::file_size(data), 0U) << scenario;
+  }
+}
+
+TEST(Hardship, AChildMadeWithoutForkHandlersExitsAndLeavesTheTraceAlone) {
+  SimulatedRun run = hardship({GUEST_PROBE, "raw_forks"});
+  run.traced = true;
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.process.out, "sum 18\nchild 5\nchild 5\nend\n") << result;
+  const auto stats = result.stats();
+  ASSERT_TRUE(stats.is_object()) << result;
+  EXPECT_EQ(stats["whole"], true) << stats.dump(1);
+}
+
+TEST(Hardship, AConstructorThatWaitsForAnAllocatingThreadIsNotHeldUp) {
+  for (const char* mode : {"demand", "adaptive"}) {
+    SimulatedRun run = hardship({GUEST_PROBE, "loads_library", WAITING_LIBRARY}, mode);
+    run.traced = true;
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.out, "allocated by its thread: 0\nloaded: 1\n") << result;
+  }
+}
+
+}  // namespace
+}  // namespace spillway::tests
