@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "policy/card.hpp"
+#include "policy/possible_events.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -16,6 +17,19 @@ namespace {
 constexpr std::size_t kRunAhead = 1024;
 // Seconds between two calls above which the program is taken to wait for the device.
 constexpr double kLongestPause = 50e-6;
+// The bounds are of this many uses at most: fewer uses need no more traffic, so they stay bounds.
+constexpr std::size_t kMostUses = std::size_t{1} << 24;
+
+std::uint64_t elapsed(Nanoseconds from, Nanoseconds to) {
+  return static_cast<std::uint64_t>(to.count()) - static_cast<std::uint64_t>(from.count());
+}
+bool is_graph(LaunchShapeId shape) { return (shape.value & kGraphShapeBit) != 0; }
+GraphId graph_of(LaunchShapeId shape) { return {shape.value & ~kGraphShapeBit}; }
+
+Nanoseconds nanoseconds(Seconds time) {
+  constexpr double kLatest = 9e18;
+  return Nanoseconds(static_cast<std::int64_t>(std::min(time.count() * 1e9, kLatest)));
+}
 
 class Run {
  public:
@@ -41,7 +55,8 @@ class Run {
   void move(const Decision& decision, const MoveRange& range);
   void finished(DecisionId id, Seconds at);
   void finish_event(DecisionId id, MoveOutcome outcome);
-  LaunchLoad load(LaunchNumber launch);
+  LaunchLoad load(LaunchNumber launch) { return load(launches_[launch.value]); }
+  LaunchLoad load(LaunchShapeId shape);
   LaunchLoad load_of(LaunchShapeId shape);
   void launched(LaunchShapeId shape, const EventBody& body);
   void settle(const AllocationSettled& event);
@@ -55,6 +70,7 @@ class Run {
   Engine engine_;
   DeviceModel model_;
   Card card_;
+  PossibleEvents possible_;
   Seconds cpu_;  // when the program makes its next call
   Seconds now_;  // of what is being told: cpu_, or when a move ended
   std::optional<Nanoseconds> last_event_;
@@ -70,12 +86,13 @@ class Run {
 };
 
 void Run::take(const Event& event) {
+  if (!possible_.possible(event)) return;
   if (std::holds_alternative<MoveFinished>(event.body) || std::holds_alternative<PagesObserved>(event.body) ||
       std::holds_alternative<KernelTimed>(event.body) || std::holds_alternative<TelemetryChanged>(event.body)) {
     return;
   }
   if (last_event_ && event.time > *last_event_) {
-    const double pause = static_cast<double>((event.time - *last_event_).count()) * 1e-9;
+    const double pause = static_cast<double>(elapsed(*last_event_, event.time)) * 1e-9;
     cpu_ += Seconds(std::min(pause, kLongestPause));
     // A long pause is a program that waits for its device: how long depends on the device, not on the recorded run.
     if (pause > kLongestPause)
@@ -90,7 +107,7 @@ void Run::take(const Event& event) {
   } else if (const auto* launch = std::get_if<Launched>(&event.body)) {
     launched(launch->shape, event.body);
   } else if (const auto* graph = std::get_if<GraphLaunched>(&event.body)) {
-    launched({graph->graph.value | (std::uint32_t{1} << 31U)}, event.body);
+    launched({graph->graph.value | kGraphShapeBit}, event.body);
   } else if (const auto* freed = std::get_if<Freed>(&event.body)) {
     if (refused_.contains(freed->allocation)) return;
     // The driver waits for the device before memory goes.
@@ -111,7 +128,7 @@ void Run::take(const Event& event) {
 
 void Run::tell(EventBody body) {
   std::vector<Decision> decisions;
-  engine_.process({Nanoseconds(static_cast<std::int64_t>(now_.count() * 1e9)), std::move(body)}, decisions);
+  engine_.process({nanoseconds(now_), std::move(body)}, decisions);
   apply(decisions);
   if (options_.check == ReplayOptions::Check::no || !result_.broken.empty()) return;
   result_.broken = engine_.check_invariants();
@@ -196,26 +213,22 @@ void Run::launched(LaunchShapeId shape, const EventBody& body) {
   }
 }
 
-LaunchLoad Run::load(LaunchNumber launch) {
-  const LaunchShapeId shape = launches_[launch.value];
-  CachedLoad& cached = loads_[shape];
-  if (cached.version == card_.version()) return cached.load;
+LaunchLoad Run::load(LaunchShapeId shape) {
+  if (const CachedLoad& cached = loads_[shape]; cached.version == card_.version()) return cached.load;
   const LaunchLoad load = load_of(shape);
-  cached = {card_.version(), load};
   // What came in by faults is paid once; what is left is asked again.
-  if (load.faulted + load.first_touched > 0) cached.version = 0;
+  loads_[shape] = {load.faulted + load.first_touched > 0 ? 0 : card_.version(), load};
   return load;
 }
 
 LaunchLoad Run::load_of(LaunchShapeId shape) {
-  const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
-  if ((shape.value & graph_bit) == 0) {
+  if (!is_graph(shape)) {
     const auto cost = shapes_.find(shape);
     return cost == shapes_.end() ? LaunchLoad{} : card_.load(cost->second);
   }
   LaunchLoad sum;
-  for (const LaunchShapeId part : graphs_[GraphId{shape.value & ~graph_bit}]) {
-    const LaunchLoad load = load_of(part);
+  for (const LaunchShapeId part : graphs_[graph_of(shape)]) {
+    const LaunchLoad load = this->load(part);
     sum.compute_seconds += load.compute_seconds;
     sum.remote_read += load.remote_read;
     sum.remote_write += load.remote_write;
@@ -241,19 +254,21 @@ Bounds Run::bounds() const {
   std::unordered_map<LaunchShapeId, std::vector<ChunkUse>> known;
   const std::uint64_t first = options_.measure_after.value + 1;
   double compute = 0;
+  std::size_t count = 0;
   for (std::uint64_t launch = first; launch < launches_.size(); ++launch) {
     std::vector<LaunchShapeId> parts{launches_[launch]};
-    const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
-    if ((parts[0].value & graph_bit) != 0) {
-      const auto graph = graphs_.find(GraphId{parts[0].value & ~graph_bit});
+    if (is_graph(parts[0])) {
+      const auto graph = graphs_.find(graph_of(parts[0]));
       parts = graph == graphs_.end() ? std::vector<LaunchShapeId>{} : graph->second;
     }
     for (const LaunchShapeId part : parts) {
       const auto cost = shapes_.find(part);
       if (cost == shapes_.end()) continue;
       compute += std::max(cost->second.compute_seconds, costs_.launch / 2);
+      if (count >= kMostUses) continue;
       auto [uses, fresh] = known.try_emplace(part);
       if (fresh) card_.uses(cost->second, uses->second);
+      count += uses->second.size();
       for (const ChunkUse& use : uses->second) {
         BoundChunk& chunk = chunks[{use.allocation, use.chunk}];
         const auto time = static_cast<std::uint32_t>(launch - first);
@@ -306,6 +321,7 @@ ReplayResult Run::result() {
     }
     result_.placements.push_back(placement);
   }
+  result_.impossible = possible_.impossible();
   result_.totals = engine_.totals({0});
   result_.window = result_.totals.window;
   result_.resident_peak = card_.resident_peak();
