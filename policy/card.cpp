@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/possible_events.hpp"
+
 namespace spillway::policy {
 namespace {
 
@@ -12,15 +14,16 @@ Bytes chunk_bytes(const CardAllocation& allocation, std::uint32_t chunk) {
 std::uint32_t first_chunk(Bytes offset) { return static_cast<std::uint32_t>(offset.count() / kChunk.count()); }
 
 std::uint32_t end_chunk(const CardAllocation& allocation, Bytes offset, Bytes bytes) {
-  const std::uint64_t end = std::min(offset.count() + bytes.count(), allocation.bytes.count());
-  return static_cast<std::uint32_t>((end + kChunk.count() - 1) / kChunk.count());
+  const Bytes end = offset + std::min(bytes, allocation.bytes.saturating_minus(offset));
+  return static_cast<std::uint32_t>((std::min(end, allocation.bytes).count() + kChunk.count() - 1) / kChunk.count());
 }
 
 }  // namespace
 
 void Card::allocate(AllocationId id, Address address, Bytes bytes, Backing backing) {
-  CardAllocation made{address, bytes, backing, {}};
-  if (backing == Backing::managed) made.chunks.resize(end_chunk(made, {}, bytes));
+  free(id);
+  CardAllocation made{address, std::min(bytes, kMostMemory), backing, {}};
+  if (backing == Backing::managed) made.chunks.resize(end_chunk(made, {}, made.bytes));
   allocations_[id] = std::move(made);
   by_address_[address.value] = id;
   ++version_;
@@ -33,7 +36,9 @@ void Card::free(AllocationId id) {
   for (std::uint32_t chunk = 0; chunk < found->second.chunks.size(); ++chunk) {
     if (in_hbm(found->second.chunks[chunk].at)) resident_ -= chunk_bytes(found->second, chunk);
   }
-  by_address_.erase(found->second.address.value);
+  // The address may have been given out again before this free was told.
+  const auto place = by_address_.find(found->second.address.value);
+  if (place != by_address_.end() && place->second == id) by_address_.erase(place);
   allocations_.erase(found);
   ++version_;
   ++epoch_;
@@ -134,7 +139,7 @@ void Card::each_chunk(const PricedTouch& touch, const Visit& visit) const {
   const CardAllocation& allocation = allocations_.at(block->second);
   const std::uint64_t offset = touch.address.value - allocation.address.value;
   if (offset >= allocation.bytes.count() || allocation.chunks.empty()) return;
-  const std::uint64_t end = std::min(offset + touch.bytes.count(), allocation.bytes.count());
+  const std::uint64_t end = offset + std::min(touch.bytes.count(), allocation.bytes.count() - offset);
   for (std::uint64_t at = offset; at < end;) {
     const std::uint64_t chunk = at / kChunk.count();
     const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());

@@ -20,6 +20,8 @@ constexpr Bytes kSmallest = kChunk;
 constexpr Bytes kSmallestBatch = 2_MiB;
 constexpr Bytes kLargestBatch = 32_MiB;
 constexpr std::uint64_t kBatchShare = 64;
+// Of one graph launch; more are damage.
+constexpr std::size_t kMostTouches = std::size_t{1} << 20;
 constexpr Bytes kReserveCap = 1_GiB;
 constexpr std::uint64_t kReserveShare = 32;
 
@@ -371,6 +373,7 @@ void Engine::State::on(const GraphLaunched& event) {
     const auto shape = shapes.find(id);
     if (shape == shapes.end()) continue;
     const std::vector<Touch>& touches = resolve(shape->second);
+    if (all.size() + touches.size() > kMostTouches) break;
     all.insert(all.end(), touches.begin(), touches.end());
   }
   use({TouchSource::launch, launches, {}, {}, 0, event.stream, now, all});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "policy/card.hpp"
+#include "policy/possible_events.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -16,6 +17,19 @@ namespace {
 constexpr std::size_t kRunAhead = 1024;
 // Seconds between two calls above which the program is taken to wait for the device.
 constexpr double kLongestPause = 50e-6;
+// The bounds are of this many uses at most: fewer uses need no more traffic, so they stay bounds.
+constexpr std::size_t kMostUses = std::size_t{1} << 24;
+
+std::uint64_t elapsed(Nanoseconds from, Nanoseconds to) {
+  return static_cast<std::uint64_t>(to.count()) - static_cast<std::uint64_t>(from.count());
+}
+bool is_graph(LaunchShapeId shape) { return (shape.value & kGraphShapeBit) != 0; }
+GraphId graph_of(LaunchShapeId shape) { return {shape.value & ~kGraphShapeBit}; }
+
+Nanoseconds nanoseconds(Seconds time) {
+  constexpr double kLatest = 9e18;
+  return Nanoseconds(static_cast<std::int64_t>(std::min(time.count() * 1e9, kLatest)));
+}
 
 class Run {
  public:
@@ -41,7 +55,8 @@ class Run {
   void move(const Decision& decision, const MoveRange& range);
   void finished(DecisionId id, Seconds at);
   void finish_event(DecisionId id, MoveOutcome outcome);
-  LaunchLoad load(LaunchNumber launch);
+  LaunchLoad load(LaunchNumber launch) { return load(launches_[launch.value]); }
+  LaunchLoad load(LaunchShapeId shape);
   LaunchLoad load_of(LaunchShapeId shape);
   void launched(LaunchShapeId shape, const EventBody& body);
   void settle(const AllocationSettled& event);
@@ -58,6 +73,7 @@ class Run {
   Engine engine_;
   DeviceModel model_;
   Card card_;
+  PossibleEvents possible_;
   Seconds cpu_;  // when the program makes its next call
   Seconds now_;  // of what is being told: cpu_, or when a move ended
   std::optional<Nanoseconds> last_event_;
@@ -83,6 +99,7 @@ class Run {
   std::vector<std::pair<FinalPlacement, std::uint64_t>> freed_;  // with how many launches they were there for
   std::unordered_map<LaunchShapeId, KnownUses> known_uses_;
   std::map<std::pair<AllocationId, std::uint32_t>, BoundChunk> used_;  // in the measured part
+  std::size_t uses_noted_ = 0;
   double measured_compute_ = 0;
   Bytes window_;  // the largest in the measured part
   Bytes total_;   // of the card
@@ -91,12 +108,13 @@ class Run {
 };
 
 void Run::take(const Event& event) {
+  if (!possible_.possible(event)) return;
   if (std::holds_alternative<MoveFinished>(event.body) || std::holds_alternative<PagesObserved>(event.body) ||
       std::holds_alternative<KernelTimed>(event.body) || std::holds_alternative<TelemetryChanged>(event.body)) {
     return;
   }
   if (last_event_ && event.time > *last_event_) {
-    const double pause = static_cast<double>((event.time - *last_event_).count()) * 1e-9;
+    const double pause = static_cast<double>(elapsed(*last_event_, event.time)) * 1e-9;
     cpu_ += Seconds(std::min(pause, kLongestPause));
     // A long pause is a program that waits for its device: how long depends on the device, not on the recorded run.
     if (pause > kLongestPause)
@@ -111,7 +129,7 @@ void Run::take(const Event& event) {
   } else if (const auto* launch = std::get_if<Launched>(&event.body)) {
     launched(launch->shape, event.body);
   } else if (const auto* graph = std::get_if<GraphLaunched>(&event.body)) {
-    launched({graph->graph.value | (std::uint32_t{1} << 31U)}, event.body);
+    launched({graph->graph.value | kGraphShapeBit}, event.body);
   } else if (const auto* freed = std::get_if<Freed>(&event.body)) {
     if (refused_.contains(freed->allocation)) return;
     // The driver waits for the device before memory goes.
@@ -137,7 +155,7 @@ void Run::take(const Event& event) {
 
 void Run::tell(EventBody body) {
   std::vector<Decision> decisions;
-  engine_.process({Nanoseconds(static_cast<std::int64_t>(now_.count() * 1e9)), std::move(body)}, decisions);
+  engine_.process({nanoseconds(now_), std::move(body)}, decisions);
   apply(decisions);
   if (options_.check == ReplayOptions::Check::no || !result_.broken.empty()) return;
   result_.broken = engine_.check_invariants();
@@ -232,26 +250,22 @@ void Run::launched(LaunchShapeId shape, const EventBody& body) {
   }
 }
 
-LaunchLoad Run::load(LaunchNumber launch) {
-  const LaunchShapeId shape = launches_[launch.value];
-  CachedLoad& cached = loads_[shape];
-  if (cached.version == card_.version()) return cached.load;
+LaunchLoad Run::load(LaunchShapeId shape) {
+  if (const CachedLoad& cached = loads_[shape]; cached.version == card_.version()) return cached.load;
   const LaunchLoad load = load_of(shape);
-  cached = {card_.version(), load};
   // What came in by faults is paid once; what is left is asked again.
-  if (load.faulted + load.first_touched > 0) cached.version = 0;
+  loads_[shape] = {load.faulted + load.first_touched > 0 ? 0 : card_.version(), load};
   return load;
 }
 
 LaunchLoad Run::load_of(LaunchShapeId shape) {
-  const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
-  if ((shape.value & graph_bit) == 0) {
+  if (!is_graph(shape)) {
     const auto cost = shapes_.find(shape);
     return cost == shapes_.end() ? LaunchLoad{} : card_.load(cost->second);
   }
   LaunchLoad sum;
-  for (const LaunchShapeId part : graphs_[GraphId{shape.value & ~graph_bit}]) {
-    const LaunchLoad load = load_of(part);
+  for (const LaunchShapeId part : graphs_[graph_of(shape)]) {
+    const LaunchLoad load = this->load(part);
     sum.compute_seconds += load.compute_seconds;
     sum.remote_read += load.remote_read;
     sum.remote_write += load.remote_write;
@@ -275,9 +289,8 @@ ReplayFigures Run::figures() const {
 void Run::note_uses(LaunchNumber number, LaunchShapeId shape) {
   window_ = std::max(window_, engine_.totals({0}).window);
   std::vector<LaunchShapeId> parts{shape};
-  const std::uint32_t graph_bit = std::uint32_t{1} << 31U;
-  if ((shape.value & graph_bit) != 0) {
-    const auto graph = graphs_.find(GraphId{shape.value & ~graph_bit});
+  if (is_graph(shape)) {
+    const auto graph = graphs_.find(graph_of(shape));
     parts = graph == graphs_.end() ? std::vector<LaunchShapeId>{} : graph->second;
   }
   const auto time = static_cast<std::uint32_t>(number.value - options_.measure_after.value - 1);
@@ -290,6 +303,8 @@ void Run::note_uses(LaunchNumber number, LaunchShapeId shape) {
       known = {card_.epoch(), {}};
       card_.uses(cost->second, known.uses);
     }
+    if (uses_noted_ >= kMostUses) continue;
+    uses_noted_ += known.uses.size();
     for (const ChunkUse& use : known.uses) {
       BoundChunk& chunk = used_[{use.allocation, use.chunk}];
       if (chunk.uses.empty()) {
@@ -359,6 +374,7 @@ ReplayResult Run::result() {
   }
   std::sort(result_.freed.begin(), result_.freed.end(),
             [](const auto& one, const auto& other) { return one.order < other.order; });
+  result_.impossible = possible_.impossible();
   result_.totals = engine_.totals({0});
   result_.window = options_.bounds == ReplayOptions::WithBounds::yes ? window_ : result_.totals.window;
   const Settings& settings = engine_.settings();

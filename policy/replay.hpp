@@ -1,6 +1,7 @@
 // Runs recorded events through an engine with other settings, and closes the loop: what the engine decides is carried
 // out on a virtual card by the device model, and what came of it goes back in as events. The trace's own MoveFinished,
-// PagesObserved, KernelTimed and TelemetryChanged belong to the run that was recorded and are left out.
+// PagesObserved, KernelTimed and TelemetryChanged belong to the run that was recorded and are left out, and so is what
+// cannot have happened (possible_events.hpp): any events give an answer.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,7 @@ struct ReplayResult {
   std::uint64_t refused = 0;    // allocations
   std::uint64_t iteration = 0;  // launches of the iteration that was found last; 0 none
   std::uint64_t moves = 0;
+  std::uint64_t impossible = 0;     // events that were left out, since no program can have made them
   std::vector<Decision> decisions;  // as asked for
   std::vector<std::string> notes;
   std::vector<FinalPlacement> placements;  // managed allocations that live at the end, by order

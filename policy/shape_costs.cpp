@@ -6,10 +6,14 @@
 
 #include "policy/access_history.hpp"
 #include "policy/crossings.hpp"
+#include "policy/possible_events.hpp"
 #include "policy/reach.hpp"
 
 namespace spillway::policy {
 namespace {
+
+// What is beyond is damage: a day.
+constexpr Nanoseconds kLongestKernel{86'400'000'000'000};
 
 // One pass over the events: who lives where, and every pointer ever used into it. Addresses are compared as the program
 // sees them, so an address that is allocated again keeps the cuts of before: shorter uses, never longer ones.
@@ -18,6 +22,7 @@ class Extents {
   void take(const Event& event) {
     if (const auto* settled = std::get_if<AllocationSettled>(&event.body); settled != nullptr && settled->result.ok()) {
       const std::uint64_t end = settled->address.value + settled->bytes.count();
+      if (settled->bytes > kMostMemory || end < settled->address.value) return;  // damage
       std::uint64_t& known = ends_[settled->address.value];
       known = std::max(known, end);
     } else if (const auto* shape = std::get_if<LaunchShapeSeen>(&event.body)) {
@@ -58,7 +63,8 @@ std::unordered_map<LaunchShapeId, double> kernel_times(std::span<const Event> ev
     } else if (std::holds_alternative<GraphLaunched>(event.body)) {
       launched.push_back({});
     } else if (const auto* timed = std::get_if<KernelTimed>(&event.body)) {
-      if (timed->launch.value >= launched.size() || timed->duration.count() <= 0) continue;
+      if (timed->launch.value >= launched.size() || timed->duration.count() <= 0 || timed->duration > kLongestKernel)
+        continue;
       const double seconds = static_cast<double>(timed->duration.count()) * 1e-9;
       const auto [entry, fresh] = times.try_emplace(launched[timed->launch.value], seconds);
       if (!fresh) entry->second = std::min(entry->second, seconds);
@@ -97,6 +103,7 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     LaunchKind launch_kind{shape->function, shape->threads, {}};
     for (std::size_t i = 0; i < shape->arguments.size(); ++i) {
       const PointerArgument& argument = shape->arguments[i];
+      if (launch_kind.bytes >= kMostMemory) break;  // overlapping arguments of a made-up launch
       const bool known = std::any_of(cost.touches.begin(), cost.touches.end(),
                                      [&](const PricedTouch& touch) { return touch.address == argument.address; });
       // What no streaming kernel says of its own launch, the last one at this address has said.

@@ -39,6 +39,8 @@ namespace {
 
 // Each fault costs one more pass over the text.
 constexpr std::size_t kMostFaults = 20;
+// Of a key or header between dots; each is a table in a table, and the library goes down them by recursion.
+constexpr std::size_t kMostKeyParts = 8;
 // A table whose header cannot be read still ends the table before it. No key of ours can look like this one.
 constexpr std::string_view kLostTable = "[\"\\u0001lost ";
 
@@ -188,6 +190,61 @@ std::uint32_t inline_table_end(std::string_view text, std::uint32_t line) {
   return line;
 }
 
+// Behind a text in quotes that begins at `at`: texts in three quotes may have several lines, others end with theirs.
+std::size_t end_of_text(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string three(3, quote);
+  const bool long_text = text.substr(at).starts_with(three);
+  for (std::size_t i = at + (long_text ? 3 : 1); i < text.size(); ++i) {
+    if (text[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (long_text && text.substr(i).starts_with(three)) {
+      return i + 3;
+    } else if (!long_text && (text[i] == quote || text[i] == '\n')) {
+      return i + 1;
+    }
+  }
+  return text.size();
+}
+
+// Where the first key or header of too many parts begins.
+std::optional<std::size_t> find_deep_key(std::string_view text) {
+  std::size_t begin = 0, dots = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const bool quote = c == '"' || c == '\'';
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                        c == '-' || c == '.' || quote;
+    if (letter && !inside) inside = true, begin = i, dots = 0;
+    if (!letter && c != ' ' && c != '\t') inside = false;
+    if (c == '.' && ++dots >= kMostKeyParts) return begin;
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+    } else {
+      i = quote ? end_of_text(text, i) : i + 1;
+    }
+  }
+  return std::nullopt;
+}
+
+// The text before the line of the first key that is too deep, and the fault of that key, if there is one.
+struct SafePart {
+  std::string_view text;
+  std::optional<TomlFault> fault;
+};
+SafePart safe_part(std::string_view text) {
+  const auto deep = find_deep_key(text);
+  if (!deep) return {text, std::nullopt};
+  const std::string_view before = text.substr(0, *deep);
+  const std::size_t begin = before.rfind('\n') + 1;  // 0 without one
+  const auto line = static_cast<std::uint32_t>(std::count(before.begin(), before.end(), '\n') + 1);
+  const TextPosition at{line, static_cast<std::uint32_t>(*deep - begin + 1)};
+  return {text.substr(0, begin),
+          TomlFault{at, "", "a name of more than " + std::to_string(kMostKeyParts) + " parts between dots",
+                    "no key or table of a policy file has more than two"}};
+}
+
 }  // namespace
 
 const TomlEntry* TomlNode::find(std::string_view key) const {
@@ -224,14 +281,18 @@ TomlDocument read_toml(std::string_view text) {
     TomlFault fault;
     bool inline_table = false;
     try {
-      const toml::parse_result result = toml::parse(std::string_view(remaining));
-      if (result) {
+      SafePart safe = safe_part(remaining);
+      const toml::parse_result result = toml::parse(safe.text);
+      if (result && safe.fault) {
+        fault = std::move(*safe.fault);
+      } else if (result) {
         document.root = convert_table(result.table());
         break;
+      } else {
+        const std::string_view description = result.error().description();
+        fault = {position(result.error().source().begin), "", readable(description), remedy_for(description)};
+        inline_table = broken_inline_table(description);
       }
-      const std::string_view description = result.error().description();
-      fault = {position(result.error().source().begin), "", readable(description), remedy_for(description)};
-      inline_table = broken_inline_table(description);
     } catch (const BrokenAssumption&) {
       fault = {find_bad_header(remaining, blanked), "",
                "expected the name of a table behind the bracket (table header)", ""};

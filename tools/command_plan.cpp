@@ -32,7 +32,9 @@ class PlanCommand : public Command {
     ReplayRequest request;
     request.budget = settings.device_budget;
     request.keep = policy::ReplayOptions::Keep::decisions;
-    const std::vector<NamedReplay> replays = replay_all(trace, {{"adaptive", {settings, {}}}}, request);
+    std::vector<NamedReplay> replays;
+    const std::vector<NamedPolicy> policies{{"adaptive", {settings, {}}}};
+    if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
     const policy::ReplayResult& result = replays.front().result;
     const auto count = static_cast<std::uint64_t>(iterations(result));
     const policy::Plan plan = policy::make_plan(result, settings, count);

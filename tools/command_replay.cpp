@@ -48,7 +48,8 @@ class ReplayCommand : public Command {
     }
     if (trace.launches == 0)
       return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
-    const std::vector<NamedReplay> replays = replay_all(trace, policies, request);
+    std::vector<NamedReplay> replays;
+    if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
     print(json_
               ? replay_json(trace, replays).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
               : replay_text(trace, replays));

@@ -3,8 +3,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <iterator>
+#include <new>
 
 #include "policy/cost_table.hpp"
 #include "policy/size_text.hpp"
@@ -87,6 +89,19 @@ std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<
   return all;
 }
 
+std::optional<std::string> try_replay(const std::string& path, const TraceEvents& trace,
+                                      const std::vector<NamedPolicy>& policies, const ReplayRequest& request,
+                                      std::vector<NamedReplay>& replays) {
+  try {
+    replays = replay_all(trace, policies, request);
+  } catch (const std::bad_alloc&) {
+    return path + ": there is not enough memory to replay this trace; replay a shorter one";
+  } catch (const std::exception& error) {
+    return path + ": cannot be replayed: " + error.what();
+  }
+  return std::nullopt;
+}
+
 double iterations(const ReplayResult& result) {
   return result.iteration == 0 ? 0
                                : static_cast<double>(result.measured.launches) / static_cast<double>(result.iteration);
@@ -97,6 +112,9 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
   std::string text = "trace " + trace.state + ", " + grouped(trace.launches) + " launches";
   if (trace.dropped > 0) text += ", " + grouped(trace.dropped) + " events were dropped: not an exact replay";
   const ReplayResult& first = replays.front().result;
+  if (first.impossible > 0)
+    text += ", " + grouped(first.impossible) + " impossible record" + (first.impossible == 1 ? " was" : "s were") +
+            " left out";
   text += "\nfigures are of the last " + grouped(first.measured.launches) +
           " launches; GiB, estimated by a model of the device\n\n";
   TextTable table({{"policy", Align::left},
@@ -138,6 +156,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
 
 Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
   Json json = {{"trace", trace.state}, {"launches", trace.launches}, {"dropped_events", trace.dropped}};
+  json["impossible_events"] = replays.empty() ? 0 : replays.front().result.impossible;
   json["replays"] = Json::array();
   for (const NamedReplay& each : replays) {
     Json one = {{"policy", each.name}};

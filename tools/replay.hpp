@@ -36,6 +36,10 @@ struct NamedReplay {
 
 std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<NamedPolicy>& policies,
                                     const ReplayRequest& request);
+// The same, for a person: what went wrong, with the name of the trace.
+std::optional<std::string> try_replay(const std::string& path, const TraceEvents& trace,
+                                      const std::vector<NamedPolicy>& policies, const ReplayRequest& request,
+                                      std::vector<NamedReplay>& replays);
 
 // Iterations in the measured part; 0 if no iteration was found.
 double iterations(const policy::ReplayResult& result);

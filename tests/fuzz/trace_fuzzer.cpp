@@ -1,15 +1,22 @@
 // The trace reader on hostile bytes. Besides "no crash, no hang": what decodes is a value, so it encodes and decodes
-// again.
+// again, and its events can be replayed.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "policy/cost_table.hpp"
+#include "policy/replay.hpp"
+#include "policy/shape_costs.hpp"
 #include "policy/trace/trace_reader.hpp"
 
 using namespace spillway::policy::trace;
+using spillway::policy::Event;
 
 namespace {
+
+// Of one input: a replay takes longer than reading.
+constexpr std::size_t kMostReplayed = 512;
 
 void check(bool holds) {
   if (!holds) std::abort();
@@ -31,19 +38,37 @@ void check_round_trip(const Record& record) {
   }
 }
 
+void check_replay(const std::vector<Event>& events) {
+  using namespace spillway::policy;
+  const ReplayResult result = replay(events, {}, infer_shape_costs(events, {}), {}, {});
+  check(result.impossible <= events.size());
+}
+
+void keep(const Record& record, std::vector<Event>& events) {
+  if (record.kind == RecordKind::event && events.size() < kMostReplayed) events.push_back(record.event);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   // The records inside frames are behind checksums, which a fuzzer seldom gets right: they are also read bare.
   RecordCursor cursor(bytes, {});
+  std::vector<Event> events;
   for (Record record; cursor.next(record);) {
     if (record.kind == RecordKind::event || record.kind == RecordKind::decision) check_round_trip(record);
+    keep(record, events);
   }
+  check_replay(events);
+  events.clear();
   TraceReader reader(pull_from(bytes));
   if (reader.open()) return 0;
   std::uint64_t records = 0;
-  for (Record record; reader.next(record); ++records) check_round_trip(record);
+  for (Record record; reader.next(record); ++records) {
+    check_round_trip(record);
+    keep(record, events);
+  }
+  check_replay(events);
   check(reader.report().bytes == size);
   check(reader.records() == records);
   check(!(reader.whole() && (reader.report().cut_at || reader.report().damaged_frames > 0)));

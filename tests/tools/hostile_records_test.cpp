@@ -1,8 +1,12 @@
 // Whatever a file says, the tools add it up and end: impossible orders, sizes and numbers, under the sanitizers too.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
 
+#include "policy/cost_table.hpp"
+#include "policy/replay.hpp"
+#include "policy/shape_costs.hpp"
 #include "tests/support/random_events.hpp"
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
@@ -113,6 +117,74 @@ TEST(HostileRecords, AreFollowedAndAddedUp) {
   }
 }
 
+// Nothing that the engine promises breaks, whatever it is told.
+TEST(HostileRecords, AreReplayed) {
+  for (std::uint64_t seed = 1; seed < 40; ++seed) {
+    HostileRecords hostile(seed);
+    std::vector<Event> events{{{}, DeviceSeen{{0}, {}, 48_MiB, 48_MiB, true, "card"}},
+                              {{}, HostMemorySeen{Bytes(1ULL << 40U)}}};
+    for (int i = 0; i < 400; ++i) {
+      const Nanoseconds time(hostile.below(16) == 0 ? std::numeric_limits<std::int64_t>::min() : i);
+      events.push_back({time, hostile.event()});
+    }
+    const ShapeCosts shapes = infer_shape_costs(events, {});
+    for (const ModeName mode : {ModeName::off, ModeName::demand, ModeName::arrival, ModeName::adaptive}) {
+      PolicyFile policy;
+      policy.settings.mode = mode;
+      ReplayOptions options;
+      options.measure_after = {10};
+      const ReplayResult result = replay(events, policy, shapes, {}, options);
+      EXPECT_GT(result.impossible, 0U) << seed;
+      EXPECT_GE(result.all.seconds, result.measured.seconds) << seed;
+    }
+  }
+}
+
+Event memory_event(std::uint32_t id, Bytes bytes) {
+  return {{}, AllocationSettled{{id}, {0x7f0000000000}, bytes, Backing::managed, {}}};
+}
+
+// Each is a crash or exabytes without the check of its kind.
+TEST(HostileRecords, ReplayLeavesOutWhatCannotBe) {
+  const Event request{{}, AllocationRequested{{1}, {0}, 4_MiB, AllocationKind::linear, {}, {}, false}};
+  const LaunchShapeId in_graph{(std::uint32_t{1} << 31U) | 1U};
+  const std::vector<std::vector<Event>> programs = {{request, memory_event(1, Bytes(~0ULL))},
+                                                    {request, memory_event(1, Bytes(1ULL << 60U))},
+                                                    {memory_event(7, 4_MiB)},
+                                                    {request, request},
+                                                    {{{}, DeviceReserved{{0}, Bytes(~0ULL), "all"}}},
+                                                    {{{}, GraphSeen{{1}, {in_graph}}}, {{}, GraphLaunched{{1}, {}}}},
+                                                    {{{}, Launched{in_graph, {}}}}};
+  for (const std::vector<Event>& program : programs) {
+    std::vector<Event> events{{{}, DeviceSeen{{0}, {}, 48_MiB, 48_MiB, true, "card"}}};
+    events.insert(events.end(), program.begin(), program.end());
+    EXPECT_EQ(replay(events, {}, infer_shape_costs(events, {}), {}, {}).impossible, 1U) << (&program - programs.data());
+  }
+}
+
+// An address that was given out again before the free of the old allocation was told.
+TEST(HostileRecords, ReplayKnowsWhoHasAnAddressNow) {
+  const auto asked = [](std::uint32_t id) {
+    return Event{{}, AllocationRequested{{id}, {0}, 4_MiB, AllocationKind::linear, {}, {}, false}};
+  };
+  const std::vector<Event> events{{{}, DeviceSeen{{0}, {}, 48_MiB, 48_MiB, true, "card"}},
+                                  {{}, HostMemorySeen{1_GiB}},
+                                  asked(1),
+                                  memory_event(1, 4_MiB),
+                                  asked(2),
+                                  memory_event(2, 4_MiB),
+                                  {{}, FreeRequested{{1}, {}}},
+                                  {{}, Freed{{1}, {}}},
+                                  {{}, LaunchShapeSeen{{1}, {1}, 1U << 20U, {{0, {0x7f0000000000}}}}},
+                                  {{}, Launched{{1}, {}}}};
+  PolicyFile policy;
+  policy.settings.backing = BackingMode::managed;
+  const ReplayResult result = replay(events, policy, infer_shape_costs(events, {}), {}, {});
+  EXPECT_EQ(result.impossible, 0U);
+  ASSERT_EQ(result.placements.size(), 1U);
+  EXPECT_EQ(result.placements[0].allocation.value, 2U);
+}
+
 using HostileTraceTest = TraceCommandTest;
 
 TEST_F(HostileTraceTest, EveryCommandEndsWithAnAnswer) {
@@ -133,6 +205,8 @@ TEST_F(HostileTraceTest, EveryCommandEndsWithAnAnswer) {
         {"stats", "run.swt", "--explain", "3"},
         {"stats", "run.swt", "--explain", "2", "--json"},
         {"top", "run.swt", "--once"},
+        {"replay", "run.swt", "--device-budget", "48MiB", "--compare", "demand", "off"},
+        {"plan", "run.swt", "--device-budget", "48MiB"},
         {"export", "run.swt", "--format", "csv", "-o", "out"},
         {"export", "run.swt", "--format", "sqlite", "-o", "out"},
         {"export", "run.swt", "--format", "perfetto", "-o", "out"}};
@@ -143,6 +217,21 @@ TEST_F(HostileTraceTest, EveryCommandEndsWithAnAnswer) {
       EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     }
   }
+}
+
+// What a fuzzer found: their checksums are right, and they asked for exabytes.
+TEST_F(HostileTraceTest, TheCorpusIsReplayed) {
+  std::size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(TRACE_CORPUS)) {
+    if (!file.path().filename().string().starts_with("impossible_records")) continue;
+    ++files;
+    for (const std::string command : {"replay", "plan"}) {
+      const auto result = spillway({command, file.path().string(), "--device-budget", "48MiB"});
+      EXPECT_EQ(result.exit_code, 0) << file.path() << ": " << result.err;
+      EXPECT_EQ(command == "replay", result.out.find("impossible record") != std::string::npos) << result.out;
+    }
+  }
+  EXPECT_EQ(files, 4U);
 }
 
 }  // namespace
