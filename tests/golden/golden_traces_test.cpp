@@ -84,7 +84,7 @@ TEST_P(GoldenTrace, StaysWithinItsBudgetAndIsNotWorseThanTheBaselines) {
   EXPECT_LE(std::filesystem::file_size(GetParam()), 300U << 10);
   for (const double share : kShares) {
     const ReplayResult adaptive = golden.replay(ModeName::adaptive, share);
-    EXPECT_LE(adaptive.resident_peak, adaptive.window) << share;
+    EXPECT_LE(adaptive.resident_peak, adaptive.budget) << share;
     EXPECT_EQ(adaptive.measured.model.faulted, 0) << share;
     for (const ModeName mode : {ModeName::demand, ModeName::alloc_prefetch, ModeName::arrival}) {
       EXPECT_LE(adaptive.measured.seconds, allowed(golden.name, share) * golden.replay(mode, share).measured.seconds)
