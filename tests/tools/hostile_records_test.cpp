@@ -1,5 +1,6 @@
 // Whatever a file says, the tools add it up and end: impossible orders, sizes and numbers, under the sanitizers too.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <random>
@@ -216,6 +217,19 @@ TEST_F(HostileTraceTest, EveryCommandEndsWithAnAnswer) {
           << seed << " " << command[0] << " " << command.back() << ": " << result.err;
       EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     }
+  }
+}
+
+// Nobody writes to the pipe: to open it would be to wait for ever.
+TEST_F(HostileTraceTest, AFileThatIsNoRegularOneIsRefused) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  put("run.swt", tests::training_trace());
+  const std::vector<std::vector<std::string>> commands = {
+      {"check", "pipe"}, {"run", "--policy", "pipe", "--", "true"}, {"replay", "run.swt", "--policy", "pipe"}};
+  for (const auto& command : commands) {
+    const auto result = spillway(command);
+    EXPECT_EQ(result.exit_code, 2) << command[0];
+    EXPECT_NE(result.err.find("is no regular file"), std::string::npos) << result.err;
   }
 }
 
