@@ -168,8 +168,9 @@ std::string completeness(const TraceReader& reader) {
   }
   if (reader.malformed_records() > 0) add(std::to_string(reader.malformed_records()) + " malformed records left out");
   if (!reader.end()) {
-    add(report.cut_at ? "the end of the run is missing"
-                      : "no end after byte " + std::to_string(report.bytes) + ": still running, or killed");
+    add(report.cut_at
+            ? "the end of the run is missing: killed, or its disk was full"
+            : "no end after byte " + std::to_string(report.bytes) + ": still running, or killed, or its disk was full");
   }
   return text;
 }

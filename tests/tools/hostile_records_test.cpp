@@ -233,6 +233,40 @@ TEST_F(HostileTraceTest, AFileThatIsNoRegularOneIsRefused) {
   }
 }
 
+TEST_F(HostileTraceTest, NamesOfFilesCannotCommandATerminal) {
+  const std::string name = "a\x1b[31m.swt";
+  const std::vector<std::vector<std::string>> commands = {
+      {"stats", name}, {"run", "--", name}, {"run", "--", "./" + name}, {"replay", name}, {"check", name}};
+  for (const auto& command : commands) {
+    const auto result = spillway(command);
+    EXPECT_NE(result.exit_code, 0) << command[0];
+    EXPECT_EQ(result.err.find('\x1b'), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("a\\x1b[31m.swt"), std::string::npos) << result.err;
+  }
+}
+
+// A limit on the size of files answers as a full disk does, once the signal that comes with it is ignored.
+TEST_F(HostileTraceTest, AFullDiskLeavesNoPartOfAFile) {
+  put("run.swt", tests::training_trace());
+  for (const std::string command : {"plan run.swt --device-budget 48MiB", "view run.swt --open no"}) {
+    const std::string script = "trap '' XFSZ; ulimit -f 0; exec " SPILLWAY_COMMAND " " + command + " -o out";
+    tests::ProcessOptions options;
+    options.folder = folder_.string();
+    const auto result = tests::run_process({"sh", "-c", script}, options);
+    EXPECT_EQ(result.exit_code, 1) << command;
+    const bool no_viewer = result.err.find("without the viewer") != std::string::npos;
+    EXPECT_NE(result.err.find(no_viewer ? "install" : "make room"), std::string::npos) << result.err;
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << command;
+  }
+}
+
+TEST_F(HostileTraceTest, ACutTraceSaysThatTheDiskMayHaveBeenFull) {
+  std::vector<std::byte> cut = tests::training_trace();
+  cut.resize(cut.size() - 100);
+  put("run.swt", cut);
+  EXPECT_NE(spillway({"stats", "run.swt"}).out.find("its disk was full"), std::string::npos);
+}
+
 // What a fuzzer found: their checksums are right, and they asked for exabytes.
 TEST_F(HostileTraceTest, TheCorpusIsReplayed) {
   std::size_t files = 0;
