@@ -1,6 +1,7 @@
 #include "shim/settings_source.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,18 +17,23 @@
 namespace spillway::shim {
 namespace {
 
-std::optional<std::string> read_text(const char* path) {
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
+// Nothing, and why. A named pipe would hold the program up for ever: only regular files are read.
+std::optional<std::string> read_text(const char* path, const char*& why) {
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  if (file < 0 || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    why = file >= 0 && status.st_mode != 0 ? "it is no regular file" : std::strerror(errno);
+    if (file >= 0) ::close(file);
+    return std::nullopt;
+  }
   std::string text;
   std::array<char, 4096> buffer{};
   ssize_t got = 0;
   while ((got = ::read(file, buffer.data(), buffer.size())) > 0 && text.size() <= policy::kLongestPolicyFile) {
     text.append(buffer.data(), static_cast<std::size_t>(got));
   }
-  const int error = errno;
+  if (got < 0) why = std::strerror(errno);
   ::close(file);
-  errno = error;
   if (got < 0) return std::nullopt;
   return text;
 }
@@ -37,7 +43,8 @@ std::optional<std::string> read_text(const char* path) {
 RunSettings read_settings() {
   RunSettings run;
   if (const char* path = read_environment("SPILLWAY_POLICY"); path != nullptr && *path != '\0') {
-    if (const std::optional<std::string> text = read_text(path)) {
+    const char* why = "";
+    if (const std::optional<std::string> text = read_text(path, why)) {
       policy::PolicyFileReading reading = policy::read_policy_file(*text, path);
       if (reading.ok()) {
         run.settings = std::move(reading.file.settings);
@@ -48,8 +55,7 @@ RunSettings read_settings() {
                      reading.mistakes.front().sentence(), reading.mistakes.size() - 1, path);
       }
     } else {
-      SPILLWAY_LOG(warning, "SPILLWAY_POLICY: \"{}\" cannot be read ({}); going on as if it was not set", path,
-                   std::strerror(errno));
+      SPILLWAY_LOG(warning, "SPILLWAY_POLICY: \"{}\" cannot be read ({}); going on as if it was not set", path, why);
     }
   }
   for (const policy::SettingProblem& problem : policy::settings_from_environment(run.settings, read_environment)) {

@@ -42,7 +42,8 @@ struct CommandRow {
 
 std::span<const CommandRow> command_table();
 
-// One line on stderr: "spillway: " and the text. Returns `code`, for `return complain(...)`.
+// One line on stderr: "spillway: " and the text, in which control characters (of a file's name) are shown as \x1b.
+// Returns `code`, for `return complain(...)`.
 int complain(const std::string& text, int code = kUsageMistake);
 
 // The text on stdout. Nothing is said where the reader has gone away (a closed pipe).

@@ -1,16 +1,13 @@
 // spillway check: every mistake in a policy file, what its rules would match in a trace, and the reference page.
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 
 #include "policy/policy_reference.hpp"
 #include "tools/check.hpp"
 #include "tools/command.hpp"
+#include "tools/regular_file.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -18,14 +15,9 @@ namespace {
 
 // No more than a policy file may have, and one byte, so that the reader can say that it is too long.
 std::optional<std::string> read_text(const std::string& path, std::string& problem) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(policy::kLongestPolicyFile + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) {
-    problem = "cannot read the policy file " + policy::quoted(path) + ": " + std::strerror(errno);
-    return std::nullopt;
-  }
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::string why;
+  auto text = read_regular(path, policy::kLongestPolicyFile + 1, why);
+  if (!text) problem = "cannot read the policy file " + policy::quoted(path) + ": " + why;
   return text;
 }
 

@@ -1,11 +1,11 @@
 // spillway plan: from a trace and a budget to a policy file for the next run.
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <optional>
+#include <string>
 
 #include "policy/plan.hpp"
 #include "tools/command.hpp"
+#include "tools/output_file.hpp"
 #include "tools/replay.hpp"
 
 namespace spillway::tools {
@@ -44,9 +44,14 @@ class PlanCommand : public Command {
       print(text);
       return kSuccess;
     }
-    std::ofstream file(output_, std::ios::binary);
-    file << text;
-    if (!file.flush()) return complain("cannot write " + output_ + ": " + std::strerror(errno), kFailure);
+    OutputFile file;
+    std::optional<std::string> problem = file.open(output_);
+    if (!problem) {
+      file.write(text);
+      problem = file.finish();
+    }
+    if (problem)
+      return complain(output_ + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
     return kSuccess;
   }
 

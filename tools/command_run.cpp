@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include "policy/policy_file.hpp"
@@ -15,6 +14,7 @@
 #include "tools/launch.hpp"
 #include "tools/preload.hpp"
 #include "tools/program_check.hpp"
+#include "tools/regular_file.hpp"
 #include "tools/run_summary.hpp"
 
 extern char** environ;
@@ -111,17 +111,14 @@ class RunCommand : public Command {
     const std::string path = policy_file_.empty() ? environment(kPolicyName.c_str()) : policy_file_;
     if (path.empty()) return;
     std::error_code error;
-    std::ifstream file(path, std::ios::binary);
-    if (fs::is_directory(path, error) || !file) {
-      const std::string why = fs::is_directory(path, error) ? "is a folder" : std::strerror(errno);
+    std::string why;
+    const std::optional<std::string> text = read_regular(path, policy::kLongestPolicyFile + 1, why);
+    if (!text) {
       problems.push_back((policy_file_.empty() ? kPolicyName : "--policy") + ": cannot read " + policy::quoted(path) +
                          " (" + why + "); give the path of a policy file");
       return;
     }
-    std::string text(policy::kLongestPolicyFile + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    const policy::PolicyFileReading reading = policy::read_policy_file(text, path);
+    const policy::PolicyFileReading reading = policy::read_policy_file(*text, path);
     for (const policy::PolicyMistake& mistake : reading.mistakes) problems.push_back(mistake.sentence());
     if (trace_pattern_.empty()) trace_pattern_ = reading.file.settings.trace_path;
     ::setenv(kPolicyName.c_str(), fs::absolute(path, error).c_str(), 1);

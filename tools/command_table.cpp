@@ -3,6 +3,8 @@
 
 #include "tools/command.hpp"
 
+#include "tools/text_table.hpp"
+
 namespace spillway::tools {
 
 std::span<const CommandRow> command_table() {
@@ -40,7 +42,7 @@ std::span<const CommandRow> command_table() {
 }
 
 int complain(const std::string& text, int code) {
-  std::fprintf(stderr, "spillway: %s\n", text.c_str());
+  std::fprintf(stderr, "spillway: %s\n", harmless(text).c_str());
   return code;
 }
 

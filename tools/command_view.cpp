@@ -5,13 +5,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <optional>
+#include <string>
 
 #include "tools/command.hpp"
+#include "tools/output_file.hpp"
+#include "tools/regular_file.hpp"
 #include "tools/trace_source.hpp"
 #include "tools/view/page.hpp"
 #include "tools/view/serve.hpp"
@@ -22,10 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_page_of_ours(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string start(view::kPageMark.size(), '\0');
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return file && start == view::kPageMark;
+  std::string why;
+  return read_regular(path, view::kPageMark.size(), why) == view::kPageMark;
 }
 
 // A desktop's browser, if there is a desktop. Its output is not ours.
@@ -99,9 +98,14 @@ class ViewCommand : public Command {
     if (output_.empty() && fs::exists(output, ignored) && !is_page_of_ours(output)) {
       return complain(output + ": exists, and is no page of spillway view; name another file with -o");
     }
-    std::ofstream file(output, std::ios::binary);
-    file << page;
-    if (!file.flush()) return complain("cannot write " + output + ": " + std::strerror(errno), kFailure);
+    OutputFile file;
+    std::optional<std::string> problem = file.open(output);
+    if (!problem) {
+      file.write(page);
+      problem = file.finish();
+    }
+    if (problem)
+      return complain(output + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
     print(output + "\n");
     if (open_ == "yes") open_in_browser(fs::absolute(output, ignored).string());
     return kSuccess;

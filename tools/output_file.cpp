@@ -1,5 +1,6 @@
 #include "tools/output_file.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,10 @@ std::optional<std::string> OutputFile::open(const std::string& path) {
     file_ = stdout;
     return std::nullopt;
   }
+  struct stat status {};
+  // To rename over a device or a pipe would be to take it away.
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    return S_ISDIR(status.st_mode) ? "is a folder" : "is no regular file";
   file_ = std::fopen(reserve(path).c_str(), "wbx");
   if (file_ != nullptr) return std::nullopt;
   partial_.clear();

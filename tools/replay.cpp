@@ -1,15 +1,12 @@
 #include "tools/replay.hpp"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <new>
 
 #include "policy/cost_table.hpp"
 #include "policy/size_text.hpp"
+#include "tools/regular_file.hpp"
 #include "tools/text_table.hpp"
 
 namespace spillway::tools {
@@ -57,13 +54,13 @@ std::optional<std::string> load_policy(const std::string& text, NamedPolicy& pol
     policy.file.settings = with_mode;
     return std::nullopt;
   }
-  std::ifstream file(text, std::ios::binary);
-  if (!file) {
-    return "'" + text + "' is neither a policy file that can be read (" + std::strerror(errno) +
+  std::string why;
+  const std::optional<std::string> content = read_regular(text, kLongestPolicyFile + 1, why);
+  if (!content) {
+    return "'" + text + "' is neither a policy file that can be read (" + why +
            ") nor a mode; name a file, or one of off, demand, alloc_prefetch, arrival, adaptive";
   }
-  const std::string content((std::istreambuf_iterator<char>(file)), {});
-  const PolicyFileReading reading = read_policy_file(content, text);
+  const PolicyFileReading reading = read_policy_file(*content, text);
   if (!reading.ok()) {
     return reading.mistakes.front().sentence() +
            (reading.mistakes.size() > 1 ? " (and more: spillway check " + text + ")" : "");

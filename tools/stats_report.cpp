@@ -143,9 +143,11 @@ std::string launch_table(const TraceSummary& summary, std::size_t most_functions
                   grouped(summary.launches) + " of " + grouped(summary.shapes) + " shapes" +
                       (summary.graph_launches > 0 ? ", graphs among them: " + grouped(summary.graph_launches) : ""));
   const std::uint64_t dropped = summary.dropped_events + summary.dropped_frames;
-  out += line("dropped", dropped == 0 ? "nothing"
-                                      : grouped(summary.dropped_events) + " events, " +
-                                            grouped(summary.dropped_frames) + " frames: this trace is no exact replay");
+  const std::string why = summary.dropped_frames == 0 ? "" : "; its disk was full or too slow";
+  out +=
+      line("dropped", dropped == 0 ? "nothing"
+                                   : grouped(summary.dropped_events) + " events, " + grouped(summary.dropped_frames) +
+                                         " frames: this trace is no exact replay" + why);
   if (summary.unknown_records > 0) {
     out += line("unknown", grouped(summary.unknown_records) + " records of a newer spillway left out");
   }

@@ -1,6 +1,5 @@
 #include "tools/trace_source.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+
+#include "tools/regular_file.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -24,7 +25,7 @@ constexpr std::uint64_t kLongFile = std::uint64_t{64} << 20;  // from here on a 
 
 class File {
  public:
-  explicit File(const std::string& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  explicit File(const std::string& path) : descriptor_(open_regular(path, problem_)) {}
   ~File() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
@@ -32,6 +33,7 @@ class File {
   File& operator=(const File&) = delete;
   [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
   [[nodiscard]] int error() const { return error_; }
 
   std::size_t read(std::span<std::byte> place) {
@@ -45,6 +47,7 @@ class File {
   }
 
  private:
+  std::string problem_;  // why it is not open
   int descriptor_;
   int error_ = 0;
 };
@@ -91,10 +94,11 @@ bool looks_like_trace(const fs::path& path) {
 std::optional<std::string> read_trace(const std::string& path, const TraceVisitor& visitor) {
   File file(path);
   struct stat status {};
-  if (!file.is_open() || ::fstat(file.descriptor(), &status) != 0) {
-    return path + ": cannot be opened: " + std::strerror(errno) + "; check the path of the trace";
+  if (!file.is_open()) {
+    if (file.problem() == kIsFolder) return path + ": is a folder; name a trace file in it";
+    return path + ": cannot be opened: " + file.problem() + "; check the path of the trace";
   }
-  if (S_ISDIR(status.st_mode)) return path + ": is a folder; name a trace file in it";
+  if (::fstat(file.descriptor(), &status) != 0) return path + ": cannot be read: " + std::strerror(errno);
   auto progress = std::make_unique<Progress>(static_cast<std::uint64_t>(status.st_size));
   std::uint64_t bytes = 0;
   TraceReader reader([&](std::span<std::byte> place) -> std::size_t {
@@ -164,8 +168,9 @@ std::string completeness(const TraceReader& reader) {
   }
   if (reader.malformed_records() > 0) add(std::to_string(reader.malformed_records()) + " malformed records left out");
   if (!reader.end()) {
-    add(report.cut_at ? "the end of the run is missing"
-                      : "no end after byte " + std::to_string(report.bytes) + ": still running, or killed");
+    add(report.cut_at
+            ? "the end of the run is missing: killed, or its disk was full"
+            : "no end after byte " + std::to_string(report.bytes) + ": still running, or killed, or its disk was full");
   }
   return text;
 }

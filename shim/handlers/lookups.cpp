@@ -1,5 +1,7 @@
 // cuGetProcAddress: the driver answers first, untouched; then its answer is exchanged for our entry of the same row.
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
@@ -9,11 +11,13 @@ namespace spillway::shim::handlers {
 
 namespace {
 
-bool hooked_name(const char* name) {
+// The version of the oldest row of this name; nothing for a name without a row.
+std::optional<int> oldest_version(const char* name) {
+  std::optional<int> oldest;
   for (const HookRow& row : kHooks) {
-    if (std::strcmp(row.base, name) == 0) return true;
+    if (std::strcmp(row.base, name) == 0) oldest = std::min(oldest.value_or(row.version), int{row.version});
   }
-  return false;
+  return oldest;
 }
 
 // The runtime asks the look-up for itself; whatever pointer the driver gives for that, the answer is ours.
@@ -31,9 +35,9 @@ void exchange(const char* name, void** address, int version, cuuint64_t flags) {
   if (!row) row = itself(name, version);
   if (row) {
     *address = exported_entry(*row);
-  } else if (hooked_name(name)) {
-    SPILLWAY_LOG(warning, "the driver's {} for CUDA {}.{} is newer than this Spillway knows: calls to it are not seen",
-                 name, version / 1000, version % 1000 / 10);
+  } else if (const std::optional<int> oldest = oldest_version(name)) {
+    SPILLWAY_LOG(warning, "the driver's {} for CUDA {}.{} is {} than this Spillway knows: calls to it are not seen",
+                 name, version / 1000, version % 1000 / 10, version < *oldest ? "older" : "newer");
   }
 }
 

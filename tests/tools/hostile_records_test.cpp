@@ -1,5 +1,6 @@
 // Whatever a file says, the tools add it up and end: impossible orders, sizes and numbers, under the sanitizers too.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <random>
@@ -217,6 +218,53 @@ TEST_F(HostileTraceTest, EveryCommandEndsWithAnAnswer) {
       EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     }
   }
+}
+
+// Nobody writes to the pipe: to open it would be to wait for ever.
+TEST_F(HostileTraceTest, AFileThatIsNoRegularOneIsRefused) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  put("run.swt", tests::training_trace());
+  const std::vector<std::vector<std::string>> commands = {
+      {"check", "pipe"}, {"run", "--policy", "pipe", "--", "true"}, {"replay", "run.swt", "--policy", "pipe"}};
+  for (const auto& command : commands) {
+    const auto result = spillway(command);
+    EXPECT_EQ(result.exit_code, 2) << command[0];
+    EXPECT_NE(result.err.find("is no regular file"), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(HostileTraceTest, NamesOfFilesCannotCommandATerminal) {
+  const std::string name = "a\x1b[31m.swt";
+  const std::vector<std::vector<std::string>> commands = {
+      {"stats", name}, {"run", "--", name}, {"run", "--", "./" + name}, {"replay", name}, {"check", name}};
+  for (const auto& command : commands) {
+    const auto result = spillway(command);
+    EXPECT_NE(result.exit_code, 0) << command[0];
+    EXPECT_EQ(result.err.find('\x1b'), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("a\\x1b[31m.swt"), std::string::npos) << result.err;
+  }
+}
+
+// A limit on the size of files answers as a full disk does, once the signal that comes with it is ignored.
+TEST_F(HostileTraceTest, AFullDiskLeavesNoPartOfAFile) {
+  put("run.swt", tests::training_trace());
+  for (const std::string command : {"plan run.swt --device-budget 48MiB", "view run.swt --open no"}) {
+    const std::string script = "trap '' XFSZ; ulimit -f 0; exec " SPILLWAY_COMMAND " " + command + " -o out";
+    tests::ProcessOptions options;
+    options.folder = folder_.string();
+    const auto result = tests::run_process({"sh", "-c", script}, options);
+    EXPECT_EQ(result.exit_code, 1) << command;
+    const bool no_viewer = result.err.find("without the viewer") != std::string::npos;
+    EXPECT_NE(result.err.find(no_viewer ? "install" : "make room"), std::string::npos) << result.err;
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << command;
+  }
+}
+
+TEST_F(HostileTraceTest, ACutTraceSaysThatTheDiskMayHaveBeenFull) {
+  std::vector<std::byte> cut = tests::training_trace();
+  cut.resize(cut.size() - 100);
+  put("run.swt", cut);
+  EXPECT_NE(spillway({"stats", "run.swt"}).out.find("its disk was full"), std::string::npos);
 }
 
 // What a fuzzer found: their checksums are right, and they asked for exabytes.

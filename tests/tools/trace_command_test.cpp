@@ -1,6 +1,7 @@
 #include "tests/tools/trace_command_test.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -64,6 +65,9 @@ void TraceCommandTest::expect_bad_traces_named(const std::vector<std::string>& b
               HasSubstr("not a Spillway trace"));
   EXPECT_THAT(complaint(put("newer.swt", newer)), HasSubstr("byte 8: the trace has format version 2"));
   EXPECT_THAT(complaint("missing.swt"), HasSubstr("No such file"));
+  ::mkfifo((folder_ / "pipe.swt").c_str(), 0600);  // nobody writes to it
+  EXPECT_THAT(complaint("pipe.swt"), HasSubstr("is no regular file"));
+  std::filesystem::remove(folder_ / "pipe.swt");
   std::filesystem::create_directory(folder_ / "nothing");
   complaint("nothing");
 }
