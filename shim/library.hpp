@@ -10,7 +10,7 @@ struct Library {
   std::string path;
 };
 
-// Takes the loader's lock: never call it with one of ours held.
+// Takes no lock, the loader's neither: a library's constructor may be waiting for a thread that allocates.
 Library library_at(const void* address);
 
 }  // namespace spillway::shim

@@ -258,7 +258,6 @@ void Session::prepare_to_spill(const AllocationRequest& request) {
 }
 
 AllocationAnswer Session::request(const AllocationRequest& request) {
-  // The loader's lock is never taken under ours: a library's constructor may be allocating.
   const Library library = library_at(request.caller);
   prepare_to_spill(request);
   Refusal refusal;

@@ -252,6 +252,7 @@ int main(int argc, char** argv) {
   const char* argument = argc > 2 ? argv[2] : "";
   if (name == "ends") return ends(argument), 0;
   if (name == "work") return work(argument), 0;
+  if (name == "loads_library") return loads_library(argument), 0;
   if (name == "error_reused") return error_reused(argument), 0;
   if (name == "error_closed") return error_closed(argument), 0;
   const std::map<std::string, void (*)()> scenarios{{"null_outputs", null_outputs},

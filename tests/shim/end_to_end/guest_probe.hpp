@@ -59,6 +59,7 @@ void ends(const char* way);
 void work(const char* rounds);
 
 // Of guest_probe_hardship.cpp.
+void loads_library(const char* path);
 void reader_gone();
 void raw_forks();
 void error_reused(const char* path);

@@ -1,4 +1,5 @@
 // The probe's hardships: what every program counts on is missing, or something happens at a bad time.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -44,6 +45,12 @@ void raw_forks() {
     waitpid(child, &status, 0);
     std::printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   }
+}
+
+// Its constructor waits for a thread that allocates.
+void loads_library(const char* path) {
+  start();
+  say("loaded", static_cast<std::uint64_t>(dlopen(path, RTLD_NOW) != nullptr));
 }
 
 }  // namespace spillway::probe

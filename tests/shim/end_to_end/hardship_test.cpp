@@ -59,5 +59,14 @@ TEST(Hardship, AChildMadeWithoutForkHandlersExitsAndLeavesTheTraceAlone) {
   EXPECT_EQ(stats["whole"], true) << stats.dump(1);
 }
 
+TEST(Hardship, AConstructorThatWaitsForAnAllocatingThreadIsNotHeldUp) {
+  for (const char* mode : {"demand", "adaptive"}) {
+    SimulatedRun run = hardship({GUEST_PROBE, "loads_library", WAITING_LIBRARY}, mode);
+    run.traced = true;
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.out, "allocated by its thread: 0\nloaded: 1\n") << result;
+  }
+}
+
 }  // namespace
 }  // namespace spillway::tests
