@@ -148,6 +148,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   [[nodiscard]] Telemetry::Use telemetry_use() const;  // with the lock
   void telemetry_reports(std::vector<policy::EventBody> events);
   void run_policy_thread();
+  // The program has no thread left; does not return.
+  [[noreturn]] static void end_process();
   void finish(const char* reason);
 
   friend struct SessionProcess;  // fork and exit

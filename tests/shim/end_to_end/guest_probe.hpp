@@ -44,7 +44,6 @@ CUresult launch_add_one(const Device& device, CUdeviceptr data, std::size_t byte
 void null_outputs();
 void frees();
 void out_of_memory();
-void asks_again();
 void contexts();
 void launches();
 void capture();
@@ -61,6 +60,8 @@ void work(const char* rounds);
 
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
+void ends_by_threads();
+void captures_own_stream();
 void reader_gone();
 void raw_forks();
 void error_reused(const char* path);

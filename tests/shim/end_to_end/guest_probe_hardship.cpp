@@ -1,12 +1,15 @@
 // The probe's hardships: what every program counts on is missing, or something happens at a bad time.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
@@ -51,6 +54,50 @@ void raw_forks() {
 void loads_library(const char* path) {
   start();
   say("loaded", static_cast<std::uint64_t>(dlopen(path, RTLD_NOW) != nullptr));
+}
+
+// The main thread ends first, another later; then nothing of the program is left but its exit handlers.
+void ends_by_threads() {
+  const Device device = start();
+  std::atexit([] { std::printf("exit handler\n"); });
+  std::thread([device] {
+    cuCtxSetCurrent(device.context);
+    CUdeviceptr memory = 0;
+    // Long enough for an end that comes too early to be seen.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    say("alloc", cuMemAlloc_v2(&memory, 8 * kMiB));
+    say("free", cuMemFree_v2(memory));
+  }).detach();
+  pthread_exit(nullptr);
+}
+
+// A capture on the thread's default stream: three launches that do not run, then two that do.
+void captures_own_stream() {
+  const Device device = start();
+  const auto twin = [](const char* name, auto* like) {
+    return reinterpret_cast<decltype(like)>(dlsym(RTLD_DEFAULT, name));
+  };
+  const auto begin = twin("cuStreamBeginCapture_v2_ptsz", &cuStreamBeginCapture_v2);
+  const auto end = twin("cuStreamEndCapture_ptsz", &cuStreamEndCapture);
+  const auto launch = twin("cuLaunchKernel_ptsz", &cuLaunchKernel);
+  CUdeviceptr data = 0;
+  CUgraph graph = nullptr;
+  cuMemAlloc_v2(&data, 4 * kMiB);
+  int count = static_cast<int>(kMiB);
+  void* parameters[] = {&data, &count};
+  const auto launches = [&](int number) {
+    for (int i = 0; i < number; ++i) {
+      say("launch",
+          launch(reinterpret_cast<CUfunction>(device.add_one), 4096, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr));
+    }
+  };
+  say("begin", begin(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  launches(3);
+  say("end", end(nullptr, &graph));
+  launches(2);
+  cuCtxSynchronize();
+  cuGraphDestroy(graph);
+  cuMemFree_v2(data);
 }
 
 }  // namespace spillway::probe
