@@ -5,14 +5,11 @@
 
 #include <cerrno>
 
-// Weak: the C library has it since 2.35, and the loader refuses nothing that lacks it.
-extern "C" int _dl_find_object(void* address, dl_find_object* result) noexcept __attribute__((weak));
-
 namespace spillway::shim {
 
 Library library_at(const void* address) {
   dl_find_object found{};
-  if (address == nullptr || &_dl_find_object == nullptr) return {};
+  if (address == nullptr) return {};
   if (_dl_find_object(const_cast<void*>(address), &found) != 0 || found.dlfo_link_map == nullptr) return {};
   // The program itself has no name in the loader's list.
   const char* name = found.dlfo_link_map->l_name;

@@ -10,8 +10,7 @@ struct Library {
   std::string path;
 };
 
-// Takes no lock, the loader's neither: a library's constructor may be waiting for a thread that allocates. Nothing
-// where the C library offers no such way (_dl_find_object, glibc 2.35).
+// Takes no lock, the loader's neither: a library's constructor may be waiting for a thread that allocates.
 Library library_at(const void* address);
 
 }  // namespace spillway::shim
