@@ -27,5 +27,8 @@ bool forked_child();
 // The same for any child, also one made by _Fork, vfork or the system call itself, which run no fork handlers: our
 // threads are not there, and our locks may be held by nobody. Asks the system; for the end of a process.
 bool other_process();
+// True when the main thread has ended without ending the process, and all threads that are left are ours: the C library
+// would have ended the process with the last thread of the program. Reads /proc; for a timer.
+bool only_own_threads_left();
 
 }  // namespace spillway::shim

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "shim/own_threads.hpp"
 #include "shim/thread_state.hpp"
 
 namespace spillway::shim {
@@ -19,6 +20,7 @@ std::optional<std::thread> start_service_thread(const char* name, std::function<
   try {
     thread.emplace([name, run = std::move(body)] {
       pthread_setname_np(pthread_self(), name);
+      const OwnThread counted;
       const HookScope straight_through;
       run();
     });

@@ -146,6 +146,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   void start_telemetry(std::uint32_t device_count);
   void telemetry_reports(std::vector<policy::EventBody> events);
   void run_policy_thread();
+  // The program has no thread left; does not return.
+  [[noreturn]] static void end_process();
   void finish(const char* reason);
 
   friend struct SessionProcess;  // fork and exit

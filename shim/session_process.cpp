@@ -1,5 +1,9 @@
 // The session's place in the process: its start, its timer thread, fork and exit.
+#include <pthread.h>
+
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <utility>
 
 #include "shim/driver.hpp"
@@ -9,6 +13,7 @@
 #include "shim/service_thread.hpp"
 #include "shim/session.hpp"
 #include "shim/settings_source.hpp"
+#include "shim/thread_state.hpp"
 
 namespace spillway::shim {
 
@@ -80,11 +85,13 @@ void Session::start() {
 void Session::run_policy_thread() {
   auto last_flush = std::chrono::steady_clock::now();
   std::uint64_t decided = 0;
+  int alone = 0;
   std::chrono::milliseconds tick = kBusyTick;
   while (!stopping_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(tick);
     Work work;
     const auto moment = std::chrono::steady_clock::now();
+    const bool flushes = moment - last_flush >= kFlushEvery;
     {
       const std::unique_lock lock(mutex_);
       const std::uint64_t before = events_;
@@ -92,7 +99,7 @@ void Session::run_policy_thread() {
       drain(work);
       if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began);
       tick = events_ != before ? kBusyTick : std::min(tick * 2, kIdleTick);
-      if (moment - last_flush >= kFlushEvery) {
+      if (flushes) {
         // Silence needs no clock: a waiting program writes no trace.
         if (events_ != decided) decide(policy::TimePassed{}, work);
         decided = events_;
@@ -102,7 +109,19 @@ void Session::run_policy_thread() {
     }
     carry_out(work);
     migration_.look_for_stuck_calls();
+    // Twice, as threads come and go between the looks of one.
+    if (flushes) alone = only_own_threads_left() ? alone + 1 : 0;
+    if (alone == 2) end_process();
   }
+}
+
+void Session::end_process() {
+  // As the C library ends it on the last thread: exit handlers run here, with signals and hooks as in any thread.
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  this_thread = ThreadState{};
+  std::exit(0);
 }
 
 void Session::start_telemetry(std::uint32_t device_count) {
@@ -133,7 +152,8 @@ void Session::finish(const char* reason) {
   if (telemetry_) telemetry_->stop();
   launch_path().recording.store(false, std::memory_order_release);
   stopping_.store(true, std::memory_order_release);
-  if (policy_thread_.joinable()) policy_thread_.join();
+  // Itself, where it ends the process.
+  if (policy_thread_.joinable() && policy_thread_.get_id() != std::this_thread::get_id()) policy_thread_.join();
   migration_.stop(kExitWait);
   Work work;
   policy::trace::TraceEnd end;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "policy/trace/frame_builder.hpp"
+#include "shim/own_threads.hpp"
 #include "shim/trace_file.hpp"
 
 namespace spillway::shim {
@@ -79,6 +80,7 @@ struct TraceWriter::State {
 
 void* TraceWriter::State::thread_main(void* state) {
   pthread_setname_np(pthread_self(), "spillway-trace");
+  const OwnThread counted;
   static_cast<State*>(state)->run();
   return nullptr;
 }

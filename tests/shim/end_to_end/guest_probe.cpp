@@ -269,6 +269,7 @@ int main(int argc, char** argv) {
                                                     {"hints", hints},
                                                     {"forks", forks},
                                                     {"forks_first", forks_first},
+                                                    {"ends_by_threads", ends_by_threads},
                                                     {"raw_forks", raw_forks},
                                                     {"reader_gone", reader_gone}};
   const auto scenario = scenarios.find(name);

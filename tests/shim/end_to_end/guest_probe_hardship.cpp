@@ -1,12 +1,15 @@
 // The probe's hardships: what every program counts on is missing, or something happens at a bad time.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
@@ -51,6 +54,21 @@ void raw_forks() {
 void loads_library(const char* path) {
   start();
   say("loaded", static_cast<std::uint64_t>(dlopen(path, RTLD_NOW) != nullptr));
+}
+
+// The main thread ends first, another later; then nothing of the program is left but its exit handlers.
+void ends_by_threads() {
+  const Device device = start();
+  std::atexit([] { std::printf("exit handler\n"); });
+  std::thread([device] {
+    cuCtxSetCurrent(device.context);
+    CUdeviceptr memory = 0;
+    // Long enough for an end that comes too early to be seen.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    say("alloc", cuMemAlloc_v2(&memory, 8 * kMiB));
+    say("free", cuMemFree_v2(memory));
+  }).detach();
+  pthread_exit(nullptr);
 }
 
 }  // namespace spillway::probe

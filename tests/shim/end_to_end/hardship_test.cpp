@@ -68,5 +68,18 @@ TEST(Hardship, AConstructorThatWaitsForAnAllocatingThreadIsNotHeldUp) {
   }
 }
 
+TEST(Hardship, AProgramWhoseThreadsHaveAllEndedEnds) {
+  for (const char* mode : {"demand", "adaptive"}) {
+    SimulatedRun run = hardship({GUEST_PROBE, "ends_by_threads"}, mode);
+    run.traced = true;
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+    EXPECT_EQ(result.process.out, "alloc: 0\nfree: 0\nexit handler\n") << result;
+    const auto stats = result.stats();
+    ASSERT_TRUE(stats.is_object()) << result;
+    EXPECT_EQ(stats["whole"], true) << stats.dump(1);
+  }
+}
+
 }  // namespace
 }  // namespace spillway::tests
