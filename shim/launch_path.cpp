@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "shim/driver.hpp"
 #include "shim/thread_ring.hpp"
 #include "shim/thread_state.hpp"
 
@@ -65,6 +66,14 @@ std::uint64_t stream_word(CUstream stream, bool per_thread) {
   if (handle != thread_handle && handle != 0) return handle;
   const EventRing* ring = thread_ring(this_thread);
   return kPerThreadStream | (ring == nullptr ? 0 : ring->number());
+}
+
+CUstreamCaptureStatus capture_status(CUstream stream, bool per_thread) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto is_capturing = driver().cuStreamIsCapturing;
+  const CUstream meant = stream == nullptr && per_thread ? CU_STREAM_PER_THREAD : stream;
+  const bool said = is_capturing != nullptr && is_capturing(meant, &status) == CUDA_SUCCESS;
+  return said ? status : CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 }  // namespace spillway::shim

@@ -63,4 +63,7 @@ LaunchPath& launch_path();
 // The stream of a call as the rings name it (launch_record.hpp). May map the thread's ring.
 std::uint64_t stream_word(CUstream stream, bool per_thread);
 
+// What the driver says of the stream of a call: NULL is the thread's own in a per-thread call. None if it does not say.
+CUstreamCaptureStatus capture_status(CUstream stream, bool per_thread);
+
 }  // namespace spillway::shim

@@ -12,13 +12,10 @@
 namespace spillway::shim {
 
 // True if this call would go into a graph instead of running. Asks the driver only while something is being captured.
-inline bool goes_into_capture(CUstream stream) {
+inline bool goes_into_capture(CUstream stream, bool per_thread) {
   if (launch_path().captures.load(std::memory_order_relaxed) == 0) [[likely]]
     return false;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const auto is_capturing = driver().cuStreamIsCapturing;
-  return is_capturing != nullptr && is_capturing(stream, &status) == CUDA_SUCCESS &&
-         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return capture_status(stream, per_thread) == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 inline const FunctionRecord* function_record(const void* handle) {
@@ -75,7 +72,7 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
     record = begin_launch(ring, *function, call);
   }
   if (record == nullptr) return forward();
-  if (goes_into_capture(call.stream)) [[unlikely]]
+  if (goes_into_capture(call.stream, call.per_thread)) [[unlikely]]
     record->header.flags |= kCapturing;
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
   if (observer != nullptr) observer->before_call(record->header);
@@ -96,7 +93,7 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   EventRing* ring = path.recording.load(std::memory_order_relaxed) ? thread_ring(this_thread) : nullptr;
   if (ring == nullptr) return forward();
   record.header.kind = kind;
-  record.header.flags = goes_into_capture(stream) ? kCapturing : std::uint8_t{0};
+  record.header.flags = goes_into_capture(stream, per_thread) ? kCapturing : std::uint8_t{0};
   record.header.words = sizeof(Record) / 8;
   record.header.stream = stream_word(stream, per_thread);
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);

@@ -35,10 +35,7 @@ CUresult begin_capture(RealCall<PFN_cuStreamBeginCaptureToGraph_v12030>& real, C
 
 CUresult end_capture(RealCall<PFN_cuStreamEndCapture_v10000>& real, CUstream stream, CUgraph* graph) {
   // An invalidated capture ends with an error, but it ends; a stream that captures nothing ends nothing.
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const auto is_capturing = driver().cuStreamIsCapturing;
-  const bool ends = is_capturing != nullptr && is_capturing(stream, &status) == CUDA_SUCCESS &&
-                    status != CU_STREAM_CAPTURE_STATUS_NONE;
+  const bool ends = capture_status(stream, real.per_thread()) != CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult result = real(stream, graph);
   if (ends) launch_path().captures.fetch_sub(1, std::memory_order_relaxed);
   return result;

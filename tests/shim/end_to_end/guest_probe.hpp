@@ -61,6 +61,7 @@ void work(const char* rounds);
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
 void ends_by_threads();
+void captures_own_stream();
 void reader_gone();
 void raw_forks();
 void error_reused(const char* path);

@@ -71,4 +71,33 @@ void ends_by_threads() {
   pthread_exit(nullptr);
 }
 
+// A capture on the thread's default stream: three launches that do not run, then two that do.
+void captures_own_stream() {
+  const Device device = start();
+  const auto twin = [](const char* name, auto* like) {
+    return reinterpret_cast<decltype(like)>(dlsym(RTLD_DEFAULT, name));
+  };
+  const auto begin = twin("cuStreamBeginCapture_v2_ptsz", &cuStreamBeginCapture_v2);
+  const auto end = twin("cuStreamEndCapture_ptsz", &cuStreamEndCapture);
+  const auto launch = twin("cuLaunchKernel_ptsz", &cuLaunchKernel);
+  CUdeviceptr data = 0;
+  CUgraph graph = nullptr;
+  cuMemAlloc_v2(&data, 4 * kMiB);
+  int count = static_cast<int>(kMiB);
+  void* parameters[] = {&data, &count};
+  const auto launches = [&](int number) {
+    for (int i = 0; i < number; ++i) {
+      say("launch",
+          launch(reinterpret_cast<CUfunction>(device.add_one), 4096, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr));
+    }
+  };
+  say("begin", begin(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  launches(3);
+  say("end", end(nullptr, &graph));
+  launches(2);
+  cuCtxSynchronize();
+  cuGraphDestroy(graph);
+  cuMemFree_v2(data);
+}
+
 }  // namespace spillway::probe

@@ -81,5 +81,17 @@ TEST(Hardship, AProgramWhoseThreadsHaveAllEndedEnds) {
   }
 }
 
+TEST(Hardship, WhatIsCapturedOnTheThreadsOwnStreamDidNotRun) {
+  for (const char* mode : {"demand", "adaptive"}) {
+    SimulatedRun run = hardship({GUEST_PROBE, "captures_own_stream"}, mode);
+    run.traced = true;
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+    const auto stats = result.stats();
+    ASSERT_TRUE(stats.is_object()) << result;
+    EXPECT_EQ(stats["launches"], 2) << stats.dump(1) << result;
+  }
+}
+
 }  // namespace
 }  // namespace spillway::tests
