@@ -24,6 +24,16 @@ Migration::Migration(MigrationReports reports, std::chrono::milliseconds stuck_a
 
 Migration::~Migration() { stop(std::chrono::milliseconds(2000)); }
 
+Migration::Watched::Watched(Migration& migration, const char* what) : migration_(migration) {
+  const std::unique_lock lock(migration_.mutex_);
+  call_ = migration_.calls_.insert(migration_.calls_.end(), {what, std::chrono::steady_clock::now()});
+}
+
+Migration::Watched::~Watched() {
+  const std::unique_lock lock(migration_.mutex_);
+  migration_.calls_.erase(call_);
+}
+
 Migration::Lane* Migration::lane_for(policy::DeviceIndex device, Direction direction) {
   std::unique_ptr<Lane>& lane = lanes_[{device.value, direction}];
   if (lane) return lane->thread.joinable() ? lane.get() : nullptr;
@@ -44,7 +54,8 @@ std::shared_ptr<MigrationContext> Migration::context_of(policy::DeviceIndex devi
   return context;
 }
 
-void Migration::with_context(policy::DeviceIndex device, const std::function<void()>& body) {
+void Migration::with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body) {
+  const Watched watched(*this, what);
   CUcontext current = nullptr;
   const Driver& real = driver();
   if (real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr) {
@@ -77,7 +88,7 @@ bool Migration::enqueue(const Move& move) {
   const auto later = std::find_if(lane->queue.begin(), lane->queue.end(),
                                   [&](const Move& other) { return other.urgency < move.urgency; });
   lane->queue.insert(later, move);
-  if (move.urgency == Urgency::blocking) ++blocking_open_;
+  if (move.urgency == Urgency::blocking) ++blocking_open_[move.device.value];
   lane->work.notify_one();
   return true;
 }
@@ -101,23 +112,35 @@ bool Migration::cancel(policy::AllocationId allocation, std::chrono::millisecond
   });
 }
 
-bool Migration::wait_for_blocking(std::chrono::milliseconds limit) {
+bool Migration::wait_for_blocking(policy::DeviceIndex device, std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return blocking_open_ == 0; });
+  return changed_.wait_for(lock, limit, [&] {
+    const auto open = blocking_open_.find(device.value);
+    return open == blocking_open_.end() || open->second == 0;
+  });
 }
 
 void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took) {
   // Told first, counted off afterwards: what policy decides on hearing it is queued before anybody stops waiting.
   reports_.finished(move, outcome, result, took);
   const std::unique_lock lock(mutex_);
-  if (move.urgency == Urgency::blocking && blocking_open_ > 0) --blocking_open_;
+  if (move.urgency == Urgency::blocking) {
+    // None after `stop`.
+    if (const auto open = blocking_open_.find(move.device.value); open != blocking_open_.end() && open->second > 0) {
+      --open->second;
+    }
+  }
   changed_.notify_all();
 }
 
 void Migration::run(Lane& lane) {
   // This thread's calls disturb no capture of the program, for all of its life.
   const RelaxedCapture relaxed;
-  const MigrationContext::Made entered = lane.context->enter(lane.device);
+  MigrationContext::Made entered;
+  {
+    const Watched watched(*this, "the making of a context");
+    entered = lane.context->enter(lane.device);
+  }
   if (entered.made_now) reports_.context_made(lane.device, entered.took);
   MigrationStream stream;
   const policy::DriverResult made = entered.result.ok() ? stream.make() : entered.result;
@@ -126,7 +149,11 @@ void Migration::run(Lane& lane) {
   lane.ready = true;
   changed_.notify_all();
   for (;;) {
-    lane.work.wait(lock, [&] { return stopping_ || !lane.queue.empty(); });
+    while (!lane.work.wait_for(lock, stuck_after_, [&] { return stopping_ || !lane.queue.empty(); })) {
+      lock.unlock();
+      look_for_stuck_calls();
+      lock.lock();
+    }
     if (stopping_) break;
     lane.current = lane.queue.front();
     lane.queue.pop_front();
@@ -153,6 +180,11 @@ void Migration::look_for_stuck_calls() {
   std::deque<std::pair<const char*, std::chrono::seconds>> found;
   {
     const std::unique_lock lock(mutex_);
+    for (Call& call : calls_) {
+      if (call.reported || now - call.since < stuck_after_) continue;
+      call.reported = true;
+      found.emplace_back(call.what, std::chrono::duration_cast<std::chrono::seconds>(now - call.since));
+    }
     for (auto& [key, lane] : lanes_) {
       if (!lane->current || lane->current_reported) continue;
       if (now - lane->current_since < stuck_after_) continue;
@@ -172,7 +204,7 @@ void Migration::stop(std::chrono::milliseconds limit) {
     lane->queue.clear();
     lane->work.notify_all();
   }
-  blocking_open_ = 0;
+  blocking_open_.clear();
   changed_.wait_for(lock, limit, [&] {
     return std::all_of(lanes_.begin(), lanes_.end(),
                        [](const auto& entry) { return entry.second->finished || !entry.second->thread.joinable(); });

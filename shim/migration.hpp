@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,16 +60,37 @@ class Migration {
   // Takes back what is queued for this allocation (reported as cancelled) and waits, at most `limit`, for what is in
   // flight: the driver must not be told to move memory that is being freed. False if the limit passed.
   bool cancel(policy::AllocationId allocation, std::chrono::milliseconds limit);
-  // Waits until no blocking move is open. False if `limit` passed.
-  bool wait_for_blocking(std::chrono::milliseconds limit);
-  // Calls `body` with a context current on this thread: the one that is, else ours, for that long.
-  void with_context(policy::DeviceIndex device, const std::function<void()>& body);
-  // Reports driver calls that have been under way for long, once each. For a timer.
+  // Waits until no blocking move of this device is open: another's may be stuck. False if `limit` passed.
+  bool wait_for_blocking(policy::DeviceIndex device, std::chrono::milliseconds limit);
+  // Calls `body` with a context current on this thread: the one that is, else ours, for that long. `what` names it if
+  // it does not come back.
+  void with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body);
+  // Reports driver calls that have been under way for long, once each. For a timer; idle lanes look as well, as the
+  // timer's own thread may be what is stuck.
   void look_for_stuck_calls();
   // Ends the lanes: what is queued is dropped, calls in flight are waited for at most `limit`, then left behind.
   void stop(std::chrono::milliseconds limit);
 
  private:
+  // A driver call under way that is no move.
+  struct Call {
+    const char* what;
+    std::chrono::steady_clock::time_point since;
+    bool reported = false;
+  };
+  // Lists one for as long as it lives.
+  class Watched {
+   public:
+    Watched(Migration& migration, const char* what);
+    ~Watched();
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+
+   private:
+    Migration& migration_;
+    std::list<Call>::iterator call_;
+  };
+
   enum class Direction : std::uint8_t { inward, outward };
   struct Lane {
     policy::DeviceIndex device;
@@ -96,7 +118,8 @@ class Migration {
   std::condition_variable changed_;
   std::map<std::pair<std::uint32_t, Direction>, std::unique_ptr<Lane>> lanes_;
   std::map<std::uint32_t, std::shared_ptr<MigrationContext>> contexts_;  // by device
-  std::size_t blocking_open_ = 0;
+  std::map<std::uint32_t, std::size_t> blocking_open_;                   // by device
+  std::list<Call> calls_;
   bool stopping_ = false;
 };
 

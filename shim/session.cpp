@@ -142,7 +142,7 @@ void Session::carry_out(const Work& work) {
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
       policy::DriverResult result;
       // Advice needs a context, whichever: the policy thread and some threads of the program have none.
-      migration_.with_context(target->device, [&] {
+      migration_.with_context(target->device, "an advice", [&] {
         result = give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
       });
       if (!result.ok()) SPILLWAY_LOG(warning, "the driver refused an advice ({})", error_name(result));
@@ -177,8 +177,17 @@ void Session::move_ended(policy::DecisionId decision, policy::MoveOutcome outcom
 }
 
 bool Session::wait_for_room(const Work& work) {
-  if (!work.blocking()) return true;
-  if (migration_.wait_for_blocking(kWaitForMoves)) return true;
+  bool done = true;
+  std::set<std::uint32_t> devices;
+  for (std::size_t index = 0; index < work.decisions.size(); ++index) {
+    const auto* move = std::get_if<policy::MoveRange>(&work.decisions[index].body);
+    const std::optional<Registered>& target = work.targets[index];
+    if (move == nullptr || move->urgency != policy::Urgency::blocking || !target) continue;
+    if (devices.insert(target->device.value).second) {
+      done = migration_.wait_for_blocking(target->device, kWaitForMoves) && done;
+    }
+  }
+  if (done) return true;
   SPILLWAY_LOG(warning, "moves did not end within {} s; going on without them", kWaitForMoves.count() / 1000);
   return false;
 }
@@ -264,7 +273,7 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
   AllocationAnswer answer = ask(request, library, refusal);
   // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
   if (answer.refused && refusal.reason == policy::Reason::device_budget &&
-      migration_.wait_for_blocking(kWaitForMoves)) {
+      migration_.wait_for_blocking(request.device, kWaitForMoves)) {
     answer = ask(request, library, refusal);
   }
   if (answer.refused) {

@@ -70,7 +70,7 @@ TEST_F(MigrationTest, ACallThatBlocksStallsNobodyElseAndIsReportedOnce) {
     return stuck_ == 1;
   });
   ASSERT_TRUE(migration.enqueue(move(2, 1, Placement::host, Urgency::blocking)));
-  EXPECT_TRUE(migration.wait_for_blocking(1000ms)) << "the other direction waited";
+  EXPECT_TRUE(migration.wait_for_blocking({0}, 1000ms)) << "the other direction waited";
   ASSERT_EQ(finished().size(), 1U);
   EXPECT_EQ(finished()[0].first, 2U);
   // Memory that the driver is still moving is not to be freed: the caller is told.
@@ -106,6 +106,33 @@ TEST_F(MigrationTest, FailedMovesAreReportedAndQueuedOnesTakenBack) {
   EXPECT_EQ(finished()[0], (std::pair<std::uint64_t, MoveOutcome>{3, MoveOutcome::cancelled}));
   EXPECT_EQ(finished()[1], (std::pair<std::uint64_t, MoveOutcome>{1, MoveOutcome::done}));
   EXPECT_EQ(finished()[2], (std::pair<std::uint64_t, MoveOutcome>{2, MoveOutcome::failed}));
+}
+
+TEST_F(MigrationTest, AContextThatIsNotMadeIsReported) {
+  start("cuCtxCreate_v2:2:delay=1500ms");  // the first is the test's own
+  Migration migration(reports(), 50ms);
+  migration.prepare({0}, 1ms);
+  wait_for([&] {
+    migration.look_for_stuck_calls();
+    return stuck_ == 1;
+  });
+}
+
+TEST_F(MigrationTest, AnAdviceThatIsStuckIsReportedByAnIdleLane) {
+  start("");
+  Migration migration(reports(), 20ms);
+  migration.prepare({0}, 2000ms);
+  const int before = stuck_;
+  migration.with_context({0}, "an advice", [&] { wait_for([&] { return stuck_ > before; }); });
+}
+
+TEST_F(MigrationTest, NobodyWaitsForTheMovesOfAnotherDevice) {
+  start("cuMemPrefetchAsync_v2:1:delay=1500ms");
+  Migration migration(reports(), 10s);
+  ASSERT_TRUE(migration.enqueue(move(1, 0, Placement::device, Urgency::blocking)));
+  EXPECT_TRUE(migration.wait_for_blocking({1}, 0ms));
+  EXPECT_FALSE(migration.wait_for_blocking({0}, 0ms));
+  EXPECT_TRUE(migration.wait_for_blocking({0}, 10s));
 }
 
 }  // namespace
