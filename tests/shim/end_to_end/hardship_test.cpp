@@ -106,5 +106,11 @@ TEST(Hardship, AFolderForATraceIsRefusedAndTheLineSaysWhatToDo) {
   EXPECT_TRUE(std::filesystem::is_empty(place));
 }
 
+TEST(Hardship, KernelsAreAskedAboutAnewAfterAContextHasEnded) {
+  const SimulatedResult result = run_simulated(hardship({GUEST_PROBE, "ends_contexts"}));
+  EXPECT_EQ(result.process.exit_code, 0) << result;
+  EXPECT_EQ(result.calls("cuFuncGetName"), 3U) << result;
+}
+
 }  // namespace
 }  // namespace spillway::tests
