@@ -220,6 +220,8 @@ std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) 
   {
     const std::unique_lock lock(mutex_);
     drain(work);
+    // Its modules go too, and their handles may be given to other kernels.
+    launch_path().functions.forget_all();
     for (const policy::AllocationId id : registry_.made_in(context)) {
       Registered* found = registry_.find(id);
       if (found->freeing) continue;

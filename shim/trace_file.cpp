@@ -19,6 +19,11 @@ bool is_character_device(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISCHR(status.st_mode);
 }
 
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 int open_new(const std::string& path) { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
 
 // "decode.swt" becomes "decode.1.swt", so that it stays a trace by its name.
@@ -41,6 +46,8 @@ const char* remedy_for(int error) {
   switch (error) {
     case ENOENT:
       return "create the folder, or name another one with SPILLWAY_TRACE_PATH";
+    case EISDIR:
+      return "name a file in it with SPILLWAY_TRACE_PATH, such as \"spillway.%p.swt\"";
     case ENOSPC:
     case EDQUOT:
       return "make room, or name another place with SPILLWAY_TRACE_PATH";
@@ -58,6 +65,8 @@ std::string TraceFile::problem(const char* doing, int error) const {
 
 std::optional<std::string> TraceFile::open(const std::string& path) {
   path_ = path;
+  // It exists, but a numbered name beside it is not what was meant.
+  if (is_folder(path)) return problem("create", EISDIR);
   int descriptor = open_new(path_);
   if (descriptor < 0 && errno == EEXIST && is_character_device(path)) {
     descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);

@@ -21,8 +21,8 @@ class TraceFile {
   TraceFile& operator=(const TraceFile&) = delete;
 
   // Creates `path`; where "a.swt" exists, "a.1.swt", "a.2.swt" and so on (the number last if it ends otherwise). A
-  // character device (/dev/null) is written as it is. The descriptor is a high one, out of the way of programs that
-  // count on low numbers, and closed on exec.
+  // character device (/dev/null) is written as it is, a folder is refused. The descriptor is a high one, out of the way
+  // of programs that count on low numbers, and closed on exec.
   [[nodiscard]] std::optional<std::string> open(const std::string& path);
 
   // Appends all of `bytes`. On a problem (a full disk) the file is cut back to what it held before, so that it stays

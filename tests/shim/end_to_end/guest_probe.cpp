@@ -288,6 +288,7 @@ int main(int argc, char** argv) {
                                                     {"forks_first", forks_first},
                                                     {"ends_by_threads", ends_by_threads},
                                                     {"captures_own_stream", captures_own_stream},
+                                                    {"ends_contexts", ends_contexts},
                                                     {"raw_forks", raw_forks},
                                                     {"reader_gone", reader_gone}};
   const auto scenario = scenarios.find(name);

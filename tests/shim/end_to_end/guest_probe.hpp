@@ -62,6 +62,7 @@ void work(const char* rounds);
 void loads_library(const char* path);
 void ends_by_threads();
 void captures_own_stream();
+void ends_contexts();
 void reader_gone();
 void raw_forks();
 void error_reused(const char* path);

@@ -100,4 +100,22 @@ void captures_own_stream() {
   cuMemFree_v2(data);
 }
 
+// After each end of a context a handle may be another kernel's.
+void ends_contexts() {
+  const Device device = start();
+  CUdeviceptr data = 0;
+  CUcontext other = nullptr;
+  cuMemAlloc_v2(&data, 4 * kMiB);
+  say("launch", launch_add_one(device, data, 4 * kMiB));
+  say("launch", launch_add_one(device, data, 4 * kMiB));
+  cuCtxCreate_v2(&other, 0, 0);
+  say("destroy", cuCtxDestroy_v2(other));
+  cuCtxSetCurrent(device.context);
+  say("launch", launch_add_one(device, data, 4 * kMiB));
+  cuDevicePrimaryCtxRetain(&other, 0);
+  say("reset", cuDevicePrimaryCtxReset_v2(0));
+  say("launch", launch_add_one(device, data, 4 * kMiB));
+  cuMemFree_v2(data);
+}
+
 }  // namespace spillway::probe

@@ -93,5 +93,24 @@ TEST(Hardship, WhatIsCapturedOnTheThreadsOwnStreamDidNotRun) {
   }
 }
 
+TEST(Hardship, AFolderForATraceIsRefusedAndTheLineSaysWhatToDo) {
+  const Scratch folder;
+  const std::filesystem::path place = folder.path() / "place";
+  std::filesystem::create_directory(place);
+  SimulatedRun run = hardship({GUEST_PROBE, "work", "3"});
+  run.environment["SPILLWAY_TRACE_PATH"] = place.string();
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.process.out, "sum 18\n") << result;
+  EXPECT_THAT(result.process.err, HasSubstr(place.string() + " (Is a directory): name a file in it"));
+  EXPECT_FALSE(std::filesystem::exists(place.string() + ".1"));
+  EXPECT_TRUE(std::filesystem::is_empty(place));
+}
+
+TEST(Hardship, KernelsAreAskedAboutAnewAfterAContextHasEnded) {
+  const SimulatedResult result = run_simulated(hardship({GUEST_PROBE, "ends_contexts"}));
+  EXPECT_EQ(result.process.exit_code, 0) << result;
+  EXPECT_EQ(result.calls("cuFuncGetName"), 3U) << result;
+}
+
 }  // namespace
 }  // namespace spillway::tests
