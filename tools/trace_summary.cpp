@@ -12,7 +12,8 @@ using namespace policy;
 
 namespace {
 
-constexpr std::uint32_t kMostDeviceRows = 256;  // indices beyond are damage, not memory
+constexpr std::uint32_t kMostDeviceRows = 256;             // indices beyond are damage, not memory
+constexpr Nanoseconds kLongestKernel{86'400'000'000'000};  // a day: likewise
 
 std::size_t index_of(auto value) { return static_cast<std::size_t>(value); }
 
@@ -63,6 +64,7 @@ TraceSummarizer::OfFunction& TraceSummarizer::of_function(FunctionId function) {
 }
 
 void TraceSummarizer::add_time(const KernelTimed& timed) {
+  if (timed.duration < Nanoseconds() || timed.duration > kLongestKernel) return;
   ++summary_.timed_launches;
   OfFunction& function = of_function(run_.function_at(timed.launch));
   ++function.timed;
