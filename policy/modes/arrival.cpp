@@ -8,6 +8,11 @@ namespace {
 // Population goes in pieces, so that work on the first of them need not wait for the last.
 constexpr std::uint32_t kPopulationChunks = 128;  // 256 MiB: 48 of 50 GB/s (docs/driver_facts.md, "Moving pages")
 
+// The program waits until its memory is populated, as a kernel that comes first takes page faults, which are no faster
+// (3 to 5 GB/s either way) and disturb others. Beyond this size, about a second's work, it does not wait: who asks for so
+// much at once mostly manages it by himself, and uses it late or never.
+constexpr Bytes kMostWaitedFor{std::uint64_t{4} << 30};
+
 }  // namespace
 
 Bytes Arrival::first_in_hbm(const Allocation& allocation, Bytes room, Cause& cause) {
@@ -36,9 +41,10 @@ void Arrival::settled(const Allocation& allocation) {
     writer_.move({allocation.id, {inside.first.value + done}, std::min(kPopulationChunks, inside.count - done)},
                  Placement::device, Urgency::blocking, {}, {}, room);
   }
+  const Urgency urgency = allocation.bytes <= kMostWaitedFor ? Urgency::blocking : Urgency::background;
   for (std::uint32_t done = 0; done < outside.count; done += kPopulationChunks) {
     writer_.move({allocation.id, {outside.first.value + done}, std::min(kPopulationChunks, outside.count - done)},
-                 Placement::host, Urgency::background, {}, {}, full);
+                 Placement::host, urgency, {}, {}, full);
   }
 }
 

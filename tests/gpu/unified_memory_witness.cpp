@@ -1,6 +1,8 @@
 // An independent witness of page traffic for the GPU tests: counts, by CUPTI's unified-memory counters, what the driver
 // really moved and faulted, without knowing anything of Spillway. The driver loads it itself (CUDA_INJECTION64_PATH) and
-// calls InitializeInjection; the totals are written as JSON to the file that UNIFIED_MEMORY_WITNESS names, at exit.
+// calls InitializeInjection; the totals are written as JSON to the file that UNIFIED_MEMORY_WITNESS names, at exit. With
+// UNIFIED_MEMORY_WITNESS_LOG every record becomes a line of that file: kind, address, value, start, end (CUPTI's nanoseconds),
+// flags; the first line sets CUPTI's clock against the system's.
 #include <cupti.h>
 
 #include <atomic>
@@ -29,6 +31,25 @@ void CUPTIAPI request_buffer(std::uint8_t** buffer, std::size_t* bytes, std::siz
   *records = 0;
 }
 
+std::FILE* log_file = nullptr;  // written by CUPTI's one worker thread
+
+void open_log() {
+  const char* path = std::getenv("UNIFIED_MEMORY_WITNESS_LOG");
+  log_file = path == nullptr ? nullptr : std::fopen(path, "w");
+  if (log_file == nullptr) return;
+  std::uint64_t now = 0;
+  cuptiGetTimestamp(&now);
+  const auto system = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
+  std::fprintf(log_file, "clock,%llu,%lld\n", static_cast<unsigned long long>(now), static_cast<long long>(system.count()));
+}
+
+void log_record(const CUpti_ActivityUnifiedMemoryCounter3& record) {
+  if (log_file == nullptr) return;
+  std::fprintf(log_file, "%d,0x%llx,%llu,%llu,%llu,%u\n", static_cast<int>(record.counterKind),
+               static_cast<unsigned long long>(record.address), static_cast<unsigned long long>(record.value),
+               static_cast<unsigned long long>(record.start), static_cast<unsigned long long>(record.end), record.flags);
+}
+
 void count(const CUpti_ActivityUnifiedMemoryCounter3& record) {
   switch (record.counterKind) {
     case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD: host_to_device_bytes += record.value; break;
@@ -46,7 +67,9 @@ void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t*
   CUpti_Activity* record = nullptr;
   while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
     if (record->kind == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER) {
-      count(*reinterpret_cast<const CUpti_ActivityUnifiedMemoryCounter3*>(record));
+      const auto& counter = *reinterpret_cast<const CUpti_ActivityUnifiedMemoryCounter3*>(record);
+      count(counter);
+      log_record(counter);
     }
   }
   std::size_t lost = 0;
@@ -67,6 +90,7 @@ void enable() {
     config[i].deviceId = 0;
     config[i].enable = 1;
   }
+  open_log();
   cuptiActivityConfigureUnifiedMemoryCounter(config, 4);
   cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
   // Some 8,191 records fit between flushes.
@@ -88,6 +112,7 @@ void write_totals() {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   stopping = true;
+  if (log_file != nullptr) std::fflush(log_file);
   const char* path = std::getenv("UNIFIED_MEMORY_WITNESS");
   std::FILE* file = path == nullptr ? nullptr : std::fopen(path, "w");
   if (file == nullptr) return;

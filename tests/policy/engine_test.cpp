@@ -97,6 +97,17 @@ TEST(Arrival, FillsTheWindowThenTheHostAndSplitsAtAChunk) {
   EXPECT_EQ(program.on_card(), 1_GiB);
 }
 
+// A kernel that is first at memory not populated takes page faults; nothing shall have to.
+TEST(Arrival, TheProgramWaitsForItsPopulationOnTheHostUnlessItIsHuge) {
+  ScriptedProgram program(with(ModeName::arrival, 64_MiB), 64_GiB, 256_GiB);
+  const Address usual = program.allocate(4_GiB);
+  EXPECT_EQ(program.open_moves(), 0U) << "the driver's answer comes after the population";
+  EXPECT_EQ(program.backing(usual), Backing::managed);
+  EXPECT_EQ(program.totals().on_host, 4_GiB - 64_MiB);
+  program.allocate(4_GiB + 2_MiB);
+  EXPECT_GT(program.open_moves(), 0U);
+}
+
 TEST(Arrival, SendsTheLastComeOutWhenPlainMemoryNeedsRoom) {
   ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
   program.allocate(512_MiB);
@@ -152,14 +163,14 @@ TEST(AllocPrefetch, PrefetchesOnceAtAllocation) {
 
 TEST(Frees, CancelOpenMovesAndCountOnlyWhenSettled) {
   ScriptedProgram program(with(ModeName::arrival, 64_MiB), 64_GiB, 256_GiB);
-  const Address a = program.allocate(128_MiB);
+  const Address a = program.allocate(5_GiB);  // so large that its population is not waited for
   ASSERT_GT(program.open_moves(), 0U);
   program.send(FreeRequested{program.id(a), {}});
   ASSERT_EQ(program.last().size(), 1U);
   EXPECT_TRUE(std::holds_alternative<CancelMoves>(program.last().front().body));
-  EXPECT_EQ(program.totals().managed, 128_MiB);
+  EXPECT_EQ(program.totals().managed, 5_GiB);
   program.send(Freed{program.id(a), DriverResult{719}});
-  EXPECT_EQ(program.totals().managed, 128_MiB);
+  EXPECT_EQ(program.totals().managed, 5_GiB);
   program.free(a);
   EXPECT_EQ(program.totals().managed, Bytes());
   EXPECT_EQ(program.totals().resident + program.totals().arriving, Bytes());
