@@ -171,6 +171,21 @@ TEST_F(Driver, LiveMemoryIsInTheReportUntilFreed) {
   EXPECT_GE(nlohmann::json::parse(report()).at("calls").at("cuMemFree_v2"), 2);
 }
 
+// Blocks of small memory are given back one by one: what lies in two of them would be half gone.
+TEST_F(Driver, SmallMemoryLiesWithinOneBlock) {
+  constexpr std::size_t kBytes = 700 * 1024;
+  std::vector<CUdeviceptr> pieces(9);
+  for (CUdeviceptr& piece : pieces) {
+    ASSERT_EQ(cuMemAlloc_v2(&piece, kBytes), CUDA_SUCCESS);
+    EXPECT_EQ(piece / kTestChunk, (piece + kBytes - 1) / kTestChunk) << std::hex << piece;
+  }
+  for (std::size_t i = 0; i < pieces.size(); i += 2) EXPECT_EQ(cuMemFree_v2(pieces[i]), CUDA_SUCCESS);
+  for (std::size_t i = 1; i < pieces.size(); i += 2) {
+    EXPECT_EQ(cuMemsetD8_v2(pieces[i], 1, kBytes), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFree_v2(pieces[i]), CUDA_SUCCESS);
+  }
+}
+
 TEST_F(Driver, MemoryInformationCountsPlainMemoryAndComesBack) {
   std::size_t start = 0;
   std::size_t now = 0;

@@ -6,9 +6,10 @@ namespace spillway::simulated {
 
 void AddressSpace::add(std::uint64_t address, std::uint64_t bytes) { give_back(address, bytes); }
 
-std::optional<std::uint64_t> AddressSpace::take(std::uint64_t bytes, std::uint64_t alignment) {
+std::optional<std::uint64_t> AddressSpace::take(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t within) {
   for (auto hole = free_.begin(); hole != free_.end(); ++hole) {
-    const std::uint64_t start = (hole->first + alignment - 1) / alignment * alignment;
+    std::uint64_t start = (hole->first + alignment - 1) / alignment * alignment;
+    if (within > 0 && start / within != (start + bytes - 1) / within) start = (start / within + 1) * within;
     if (start + bytes <= hole->first + hole->second && take_at(start, bytes)) return start;
   }
   return std::nullopt;

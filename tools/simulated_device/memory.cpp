@@ -92,7 +92,8 @@ void uncharge_device(int device, std::uint64_t bytes) {
 
 std::optional<std::uint64_t> MemoryMap::take_small(std::uint64_t bytes, std::uint64_t& charged, int device) {
   AddressSpace& space = small_[static_cast<std::size_t>(device)];
-  auto address = space.take(bytes, kSmallAlignment);
+  // Neighbouring blocks' free pieces are one to the space; an allocation over two would lose a half with either block.
+  auto address = space.take(bytes, kSmallAlignment, kChunkBytes);
   if (!address) {
     if (!charge_device(device, kChunkBytes)) return std::nullopt;
     const auto block = device_space_.take(kChunkBytes, kChunkBytes);
@@ -101,7 +102,7 @@ std::optional<std::uint64_t> MemoryMap::take_small(std::uint64_t bytes, std::uin
       return std::nullopt;
     }
     space.add(*block, kChunkBytes);
-    address = space.take(bytes, kSmallAlignment);
+    address = space.take(bytes, kSmallAlignment, kChunkBytes);
   }
   ++small_users_[*address / kChunkBytes * kChunkBytes];
   charged = 0;  // the block is charged, not the piece

@@ -57,7 +57,8 @@ struct Allocation {
 class AddressSpace {
  public:
   void add(std::uint64_t address, std::uint64_t bytes);
-  std::optional<std::uint64_t> take(std::uint64_t bytes, std::uint64_t alignment);
+  // `within`: the piece does not cross a multiple of it; at least `bytes`, 0 for no such limit.
+  std::optional<std::uint64_t> take(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t within = 0);
   bool take_at(std::uint64_t address, std::uint64_t bytes);
   void give_back(std::uint64_t address, std::uint64_t bytes);
 
