@@ -35,7 +35,8 @@ class Run:
     """What one process, with its children, left behind."""
 
     def __init__(self, code, text, seconds, trace=None):
-        self.code, self.text, self.seconds, self.trace = code, text, seconds, trace
+        self.code, self.text, self.seconds = code, text, seconds
+        self.trace, self.stats = trace, {}
         self.rows = row_evaluation.parse_results(text)
 
 
@@ -101,10 +102,14 @@ class Matrix(Topic):
         """Of all traces in a folder."""
         if not any(folder.glob("*.swt")):
             return {"traces": []}
-        command = [str(self.build / "bin/spillway"), "stats", "--json", "--by", "kernel", str(folder)]
+        command = [str(self.build / "bin/spillway"), "stats", "--json", "--by", "kernel", "--top", "1000", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        expect(done.returncode == 0, f"spillway stats {folder}: exit code {done.returncode}: {done.stderr.strip()}")
-        return json.loads(done.stdout)
+        try:
+            stats = json.loads(done.stdout)
+        except ValueError:
+            raise Failure(f"spillway stats {folder}: exit code {done.returncode}: {done.stderr.strip()}") from None
+        stats["problem"] = done.stderr.strip() if done.returncode else ""  # a trace among them that cannot be read
+        return stats
 
     # --- one program -----------------------------------------------------------------------------------------------------
 
@@ -190,12 +195,20 @@ class Matrix(Topic):
         if program.policy:
             self.check_ranks(entry, runs)
         self.check_exit_codes(entry, runs)
+        self.check_stats(entry, runs)
         if entry["problems"]:
             entry["result"] = "fail"
             for kind in ("bare", "half", "generous"):
                 if kind in runs:
                     entry[f"{kind}_output"] = runs[kind].text.splitlines()[-25:]
         return entry
+
+    @staticmethod
+    def check_stats(entry, runs):
+        for kind, run in runs.items():
+            problem = run.stats.get("problem") if isinstance(run, Run) and run.trace else ""
+            if problem:
+                entry["problems"].append(f"{kind}: spillway stats: {problem}")
 
     @staticmethod
     def check_exit_codes(entry, runs):

@@ -163,7 +163,8 @@ def judge(expectation, bare, half, half_trace, log, tolerance, generous=None, ge
         problems += compare(bare, half, tolerance, where)
         problems += check_trace(half_trace, bare if expectation != RETRIES else None, where)
         spilled = half_trace["spilled_bytes"] > 0
-        verdict["outcome"] = "spilled" if spilled else "fits"
+        if half is not None and "values" in half:
+            verdict["outcome"] = "spilled" if spilled else "fits"
         if expectation in (SPILLS, SPILLS_OR_REFUSES) and not spilled:
             problems.append("at half budget: nothing was spilled, and nothing was refused")
         if expectation == FITS and (half_trace["refused"] or spilled):

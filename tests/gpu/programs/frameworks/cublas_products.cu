@@ -18,8 +18,8 @@ __global__ void fill(float* matrix, unsigned seed) {
 }
 
 void check_blas(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS) end_with_error(kRow, std::string(what) + ": " + cublasGetStatusName(status),
-                                                      status == CUBLAS_STATUS_ALLOC_FAILED);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    end_with_error(kRow, std::string(what) + ": " + cublasGetStatusName(status), status == CUBLAS_STATUS_ALLOC_FAILED);
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ int main() {
   const float one = 1, zero = 0;
   std::vector<double> values;
   for (std::size_t i = 0; i + 2 < matrices.size(); i += 2) {
-    check_blas(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &one, matrices[i], kSide, matrices[i + 1], kSide, &zero,
-                           matrices.back(), kSide),
+    check_blas(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, kSide, kSide, kSide, &one, matrices[i], kSide,
+                           matrices[i + 1], kSide, &zero, matrices.back(), kSide),
                "cublasSgemm");
     float sum = 0;
     check_blas(cublasSasum(handle, kSide, matrices.back() + i * kSide, 1, &sum), "cublasSasum");

@@ -18,7 +18,8 @@ __global__ void fill(cufftComplex* signal, unsigned seed) {
 }
 
 void check_fft(cufftResult code, const char* what) {
-  if (code != CUFFT_SUCCESS) end_with_error(kRow, std::string(what) + ": code " + std::to_string(code), code == CUFFT_ALLOC_FAILED);
+  if (code != CUFFT_SUCCESS)
+    end_with_error(kRow, std::string(what) + ": code " + std::to_string(code), code == CUFFT_ALLOC_FAILED);
 }
 
 }  // namespace
@@ -39,12 +40,15 @@ int main() {
       check_fft(cufftExecC2C(plan, signals[i], signals[i], CUFFT_INVERSE), "cufftExecC2C inverse");
     }
     for (cufftComplex* signal : signals) {
-      check(kRow, cudaMemcpy(some.data(), signal + kCount / 2, some.size() * sizeof(cufftComplex), cudaMemcpyDeviceToHost), "cudaMemcpy");
+      check(kRow,
+            cudaMemcpy(some.data(), signal + kCount / 2, some.size() * sizeof(cufftComplex), cudaMemcpyDeviceToHost),
+            "cudaMemcpy");
       double sum = 0;
       for (const cufftComplex& one : some) sum += one.x + 2.0 * one.y;
       values.push_back(sum / kLength);
     }
   }
   check_fft(cufftDestroy(plan), "cufftDestroy");
-  return print_result(kRow, values, signals.size() * kCount * sizeof(cufftComplex) + work_bytes, "cudaMalloc and the library's work area");
+  return print_result(kRow, values, signals.size() * kCount * sizeof(cufftComplex) + work_bytes,
+                      "cudaMalloc and the library's work area");
 }

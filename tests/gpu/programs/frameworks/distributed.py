@@ -63,7 +63,7 @@ def all_reduce():
     sums = []
     for buffer in buffers:
         dist.all_reduce(buffer)
-    sums += [buffer.double().sum().item() for buffer in buffers]
+    sums += [buffer.sum(dtype=torch.float64).item() for buffer in buffers]
     some = buffers[-6:]
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -73,7 +73,7 @@ def all_reduce():
     for _ in range(3):
         graph.replay()
     torch.cuda.synchronize()
-    sums += [buffer.double().sum().item() for buffer in some]
+    sums += [buffer.sum(dtype=torch.float64).item() for buffer in some]
     expected = [(2 * number + 100) * (64 * MIB // 4) for number in range(24)]
     assert sums[:24] == expected, f"sums {sums[:3]}, {expected[:3]} expected"
     assert sums[24:] == [8.0 * value for value in expected[-6:]], f"sums of the graph {sums[24:26]}"

@@ -4,7 +4,7 @@ import sys
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-from row_report import need, run_rows, version_of
+from row_report import NotInstalled, need, run_rows, version_of
 
 MIB = 1 << 20
 BLOCKS, BLOCK = 16, 96 * MIB // 4
@@ -23,15 +23,15 @@ def with_cupy():
         view *= 2  # on CuPy's stream, which is the same legacy default stream
     cupy.cuda.runtime.deviceSynchronize()
     back = torch.from_dlpack(cupy.arange(BLOCK, dtype=cupy.float32))
-    values = [block.double().sum().item() for block in blocks] + [back.double().sum().item(), int(same)]
+    values = [block.sum(dtype=torch.float64).item() for block in blocks] + [back.sum(dtype=torch.float64).item(), int(same)]
     return {"values": values, "peak_bytes": torch.cuda.max_memory_reserved() + 2 * BLOCK * 4, "path": "DLPack, native",
             "version": version_of("torch", "cupy-cuda13x", "cupy-cuda12x")}
 
 
 def with_jax():
     torch, jax = need("torch"), need("jax")
+    need("jax.dlpack")
     if jax.default_backend() != "gpu":
-        from row_report import NotInstalled
         raise NotInstalled(f"JAX for CUDA: its backend is {jax.default_backend()}")
     jax.config.update("jax_enable_x64", True)
     blocks = blocks_of(torch)
@@ -39,7 +39,7 @@ def with_jax():
     double_sum = jax.jit(lambda x: x.astype("float64").sum())
     values = [float(double_sum(jax.dlpack.from_dlpack(block))) for block in blocks]
     made = torch.from_dlpack(jax.numpy.arange(BLOCK, dtype="float32"))
-    values.append(made.double().sum().item())
+    values.append(made.sum(dtype=torch.float64).item())
     return {"values": values, "peak_bytes": torch.cuda.max_memory_reserved() + 2 * BLOCK * 4, "path": "DLPack, native",
             "version": version_of("torch", "jax")}
 

@@ -1,5 +1,6 @@
-// CUDA IPC: every block of 1.5 GiB is exported; another process opens what could be, and reads its first word. A block that could not be
-// exported is no error: the row's values are the codes of cudaIpcGetMemHandle, and what the other process read or -1.
+// CUDA IPC: every block of 1.5 GiB is exported; another process opens what could be, and reads its first word. A block
+// that could not be exported is no error: the row's values are the codes of cudaIpcGetMemHandle, and what the other
+// process read or -1.
 //   ipc_export            exports, and starts itself with
 //   ipc_export HANDLE     prints the first word of the memory behind the handle
 #include <cstdint>
@@ -64,7 +65,8 @@ int main(int count, char** words) {
   std::vector<cudaIpcMemHandle_t> handles(kBlocks);
   for (std::size_t i = 0; i < kBlocks; ++i) values.push_back(cudaIpcGetMemHandle(&handles[i], blocks[i]));
   const cudaError_t left = cudaGetLastError();  // the last of these codes, as without Spillway
-  for (const std::size_t i : {std::size_t{0}, kBlocks - 1}) values.push_back(values[i] == 0 ? word_elsewhere(words[0], handles[i]) : -1);
+  for (const std::size_t i : {std::size_t{0}, kBlocks - 1})
+    values.push_back(values[i] == 0 ? word_elsewhere(words[0], handles[i]) : -1);
   values.push_back(left);
   return print_result(kRow, values, kBlocks * kBlockBytes, "cudaMalloc, exported");
 }

@@ -1,4 +1,5 @@
-// Map-style memory by the driver's own functions: reserve a range, make physical memory, map it, allow access, and take it all apart.
+// Map-style memory by the driver's own functions: reserve a range, make physical memory, map it, allow access, and take
+// it all apart.
 #include <cuda.h>
 
 #include "program.cuh"
@@ -13,7 +14,8 @@ void check_driver(CUresult code, const char* what) {
   if (code == CUDA_SUCCESS) return;
   const char* name = nullptr;
   cuGetErrorName(code, &name);
-  end_with_error(kRow, std::string(what) + ": " + (name == nullptr ? "unknown code" : name), code == CUDA_ERROR_OUT_OF_MEMORY);
+  end_with_error(kRow, std::string(what) + ": " + (name == nullptr ? "unknown code" : name),
+                 code == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ inline std::string quoted(const std::string& text) {
 }
 
 [[noreturn]] inline void end_with_error(const char* row, const std::string& error, bool out_of_memory) {
-  std::printf("RESULT {\"row\": %s, \"error\": %s, \"out_of_memory\": %s}\n", quoted(row).c_str(), quoted(error).c_str(),
-              out_of_memory ? "true" : "false");
+  std::printf("RESULT {\"row\": %s, \"error\": %s, \"out_of_memory\": %s}\n", quoted(row).c_str(),
+              quoted(error).c_str(), out_of_memory ? "true" : "false");
   std::fflush(stdout);
   std::exit(out_of_memory ? kOutOfMemoryExit : 1);
 }
@@ -42,8 +42,8 @@ inline int print_result(const char* row, const std::vector<double>& values, std:
   cudaRuntimeGetVersion(&runtime);
   std::printf("RESULT {\"row\": %s, \"values\": [", quoted(row).c_str());
   for (std::size_t i = 0; i < values.size(); ++i) std::printf("%s%.17g", i == 0 ? "" : ", ", values[i]);
-  std::printf("], \"peak_bytes\": %zu, \"path\": %s, \"version\": \"CUDA runtime %d.%d\"}\n", peak_bytes, quoted(path).c_str(),
-              runtime / 1000, runtime % 1000 / 10);
+  std::printf("], \"peak_bytes\": %zu, \"path\": %s, \"version\": \"CUDA runtime %d.%d\"}\n", peak_bytes,
+              quoted(path).c_str(), runtime / 1000, runtime % 1000 / 10);
   return 0;
 }
 
@@ -66,16 +66,19 @@ static __global__ void mix_words(const unsigned* from, unsigned* to, std::size_t
 
 static __global__ void add_words(const unsigned* words, std::size_t count, unsigned long long* sum) {
   unsigned long long mine = 0;
-  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x) mine += words[i];
+  for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x)
+    mine += words[i];
   atomicAdd(sum, mine);
 }
 
 // Fills the blocks, mixes each into the next a few times, and returns the sum of some of them.
-inline std::vector<double> work_on(const char* row, const std::vector<unsigned*>& blocks, std::size_t words, cudaStream_t stream) {
+inline std::vector<double> work_on(const char* row, const std::vector<unsigned*>& blocks, std::size_t words,
+                                   cudaStream_t stream) {
   constexpr int kPasses = 6, kGrid = 1024, kThreads = 256;
   unsigned long long* sum = nullptr;
   check(row, cudaMalloc(&sum, sizeof *sum), "cudaMalloc");
-  for (std::size_t i = 0; i < blocks.size(); ++i) fill_words<<<kGrid, kThreads, 0, stream>>>(blocks[i], words, static_cast<unsigned>(i));
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    fill_words<<<kGrid, kThreads, 0, stream>>>(blocks[i], words, static_cast<unsigned>(i));
   for (int pass = 0; pass < kPasses; ++pass) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       mix_words<<<kGrid, kThreads, 0, stream>>>(blocks[i], blocks[(i + 1) % blocks.size()], words);

@@ -1,4 +1,5 @@
-// Stream-ordered memory, from the device's own pool or from one that the program makes: 1.5 GiB at once, and again after it was freed.
+// Stream-ordered memory, from the device's own pool or from one that the program makes: 1.5 GiB at once, and again
+// after it was freed.
 //   stream_ordered default | explicit
 #include <cstring>
 
@@ -15,7 +16,8 @@ std::vector<double> round_of(cudaMemPool_t pool, cudaStream_t stream) {
   for (unsigned*& block : blocks) {
     void* memory = nullptr;
     check(kRow,
-          pool == nullptr ? cudaMallocAsync(&memory, kBlockBytes, stream) : cudaMallocFromPoolAsync(&memory, kBlockBytes, pool, stream),
+          pool == nullptr ? cudaMallocAsync(&memory, kBlockBytes, stream)
+                          : cudaMallocFromPoolAsync(&memory, kBlockBytes, pool, stream),
           "cudaMallocAsync");
     block = static_cast<unsigned*>(memory);
   }

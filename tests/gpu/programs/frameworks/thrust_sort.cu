@@ -39,7 +39,8 @@ std::vector<double> sort_all() {
 
 int main() {
   try {
-    return print_result(kRow, sort_all(), (kVectors + 1) * kCount * sizeof(unsigned), "cudaMalloc by thrust::device_vector");
+    return print_result(kRow, sort_all(), (kVectors + 1) * kCount * sizeof(unsigned),
+                        "cudaMalloc by thrust::device_vector");
   } catch (const std::bad_alloc& error) {
     end_with_error(kRow, error.what(), true);
   } catch (const std::exception& error) {

@@ -25,7 +25,7 @@ def pluggable():
         for weight in weights:
             x = x @ weight
             weight.add_(1.0 / 65536)
-        sums.append(x.double().sum().item())
+        sums.append(x.sum(dtype=torch.float64).item())
         x = x / x.mean()
     torch.cuda.synchronize()
     return {"values": sums, "peak_bytes": counters.spillway_test_peak(), "path": "pluggable allocator (cudaMalloc)",

@@ -16,7 +16,7 @@ def retry():
         try:
             x = (torch.arange(row, row + batch, device="cuda") % 7).float()[:, None].expand(batch, WIDTH).contiguous()
             hidden = [x @ weights for _ in range(2)]
-            sums.append(sum(part.double().sum() for part in hidden).item())
+            sums.append(sum(part.sum(dtype=torch.float64) for part in hidden).item())
             row += batch
         except torch.OutOfMemoryError:
             retries += 1

@@ -34,7 +34,7 @@ def statistics():
     before = check()
     blocks = [torch.full((64 * MIB // 4,), float(number), device="cuda") for number in range(32)]
     filled = check()
-    sums = [block.double().sum().item() for block in blocks[::8]]
+    sums = [block.sum(dtype=torch.float64).item() for block in blocks[::8]]
     stats = torch.cuda.memory_stats()
     del blocks
     dropped = check()

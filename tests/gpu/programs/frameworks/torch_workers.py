@@ -37,7 +37,7 @@ def consume(tensors, answers):
     """In the other process: reads what it got, and changes it."""
     for _ in range(4):
         tensor = tensors.get()
-        answers.put(tensor.double().sum().item())
+        answers.put(tensor.sum(dtype=torch.float64).item())
         tensor.mul_(2)
         torch.cuda.synchronize()
         answers.put("changed")
@@ -55,7 +55,7 @@ def share():
         tensors.put(tensor)
         values.append(answers.get(timeout=40))
         answers.get(timeout=20)
-        values.append(tensor.double().sum().item())
+        values.append(tensor.sum(dtype=torch.float64).item())
     child.join(20)
     values.append(child.exitcode)
     return torch_parts.result(values)

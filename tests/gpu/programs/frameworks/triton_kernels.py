@@ -30,7 +30,7 @@ def matrices():
 
 
 def sums(blocks):
-    return [block.double().sum().item() for block in blocks]
+    return [block.sum(dtype=torch.float64).item() for block in blocks]
 
 
 def pointers():
