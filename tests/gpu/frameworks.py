@@ -73,7 +73,8 @@ class Matrix(Topic):
         return Run(code, path.read_text(errors="replace"), time.monotonic() - start)
 
     def bare(self, program):
-        return self.process(f"{program.name}.bare", list(program.command), program.limit, self.environment_of(program))
+        return self.process(f"{program.name}.bare", list(program.command), program.limit,
+                            {**self.environment_of(program), **program.bare_environment})
 
     def environment_of(self, program):
         """Compiled kernels are kept where the next run of the same program finds them."""

@@ -57,10 +57,7 @@ def main():
     parser.add_argument("--width", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--bare-share", help="share of the card that is preallocated where Spillway is not there")
     arguments = parser.parse_args()
-    if arguments.bare_share and "libspillway" not in os.environ.get("LD_PRELOAD", ""):
-        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = arguments.bare_share
     return run_rows([("train", train)])
 
 
