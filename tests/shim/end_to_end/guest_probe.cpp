@@ -280,6 +280,7 @@ int main(int argc, char** argv) {
                                                     {"launches", launches},
                                                     {"capture", capture},
                                                     {"captures_under_pressure", captures_under_pressure},
+                                                    {"first_spill_in_a_capture", first_spill_in_a_capture},
                                                     {"remaps", remaps},
                                                     {"imports", imports},
                                                     {"own_managed", own_managed},

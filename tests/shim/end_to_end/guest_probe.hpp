@@ -60,6 +60,7 @@ void work(const char* rounds);
 
 // Of guest_probe_paths.cpp.
 void captures_under_pressure();
+void first_spill_in_a_capture();
 void remaps();
 void imports();
 void own_managed();

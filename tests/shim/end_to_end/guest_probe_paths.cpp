@@ -116,6 +116,48 @@ void captures_under_pressure() {
   cuStreamDestroy_v2(stream);
 }
 
+// Memory gets short for the first time while a capture is under way: whatever that starts must not disturb it.
+void first_spill_in_a_capture() {
+  const Device device = start();
+  const CUdeviceptr data = cleared(kBlock);
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  std::vector<CUdeviceptr> blocks;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  say("begin", cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  say("captured", launch_add_one(device, data, kBlock, stream));
+  std::thread([&] {
+    cuCtxSetCurrent(device.context);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    cuThreadExchangeStreamCaptureMode(&mode);
+    CUstream beside = nullptr;
+    cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING);
+    CUdeviceptr block = 0;
+    while (blocks.size() < kManyBlocks && cuMemAlloc_v2(&block, kBlock) == CUDA_SUCCESS) {
+      blocks.push_back(block);
+      say("clear", cuMemsetD8Async(block, 0, kBlock, beside));
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (const CUdeviceptr each : blocks) say("beside", launch_add_one(device, each, kBlock, beside));
+    }
+    say("beside: done", cuStreamSynchronize(beside));
+  }).join();
+  say("captured", launch_add_one(device, blocks.front(), kBlock, stream));
+  say("end", cuStreamEndCapture(stream, &graph));
+  std::size_t nodes = 0;
+  say("count", cuGraphGetNodes(graph, nullptr, &nodes));
+  std::printf("node count %zu\n", nodes);
+  CUgraphExec executable = nullptr;
+  say("instantiate", cuGraphInstantiateWithFlags(&executable, graph, 0));
+  say("graph", cuGraphLaunch(executable, stream));
+  say("done", cuStreamSynchronize(stream));
+  std::printf("sum %g\n", sum_of_first(blocks) + sum_of_first({data}));
+  cuGraphExecDestroy(executable);
+  cuGraphDestroy(graph);
+  for (const CUdeviceptr each : blocks) cuMemFree_v2(each);
+  cuMemFree_v2(data);
+}
+
 // Two physical pieces take turns in one range: what is there is always the piece that is mapped.
 void remaps() {
   const Device device = start();

@@ -49,6 +49,12 @@ TEST_P(Paths, CapturesEndWellWhileMemoryIsShortAndAnotherThreadWorks) {
   EXPECT_EQ(stats["launches"], 6 + 3 * 36) << stats.dump(1);
 }
 
+TEST_P(Paths, TheFirstSpillMayComeWithinACapture) {
+  const SimulatedResult with = as_bare("first_spill_in_a_capture");
+  EXPECT_EQ(with.line("node count "), "2");
+  EXPECT_GT(with.calls("cuMemAllocManaged"), 0U) << "nothing spills: this test shows nothing";
+}
+
 TEST_P(Paths, ARangeIsWhatIsMappedInIt) {
   const SimulatedResult with = as_bare("remaps");
   const auto stats = with.stats();
