@@ -269,6 +269,7 @@ int main(int argc, char** argv) {
   if (name == "ends") return ends(argument), 0;
   if (name == "work") return work(argument), 0;
   if (name == "loads_library") return loads_library(argument), 0;
+  if (name == "library_memory") return library_memory(argument), 0;
   if (name == "error_reused") return error_reused(argument), 0;
   if (name == "error_closed") return error_closed(argument), 0;
   const std::map<std::string, void (*)()> scenarios{{"null_outputs", null_outputs},
@@ -278,6 +279,13 @@ int main(int argc, char** argv) {
                                                     {"contexts", contexts},
                                                     {"launches", launches},
                                                     {"capture", capture},
+                                                    {"captures_under_pressure", captures_under_pressure},
+                                                    {"first_spill_in_a_capture", first_spill_in_a_capture},
+                                                    {"remaps", remaps},
+                                                    {"imports", imports},
+                                                    {"own_managed", own_managed},
+                                                    {"never_starts", never_starts},
+                                                    {"bad_attributes", bad_attributes},
                                                     {"mapped", mapped},
                                                     {"pools", pools},
                                                     {"information", information},

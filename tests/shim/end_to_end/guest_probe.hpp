@@ -58,6 +58,16 @@ void forks_first();
 void ends(const char* way);
 void work(const char* rounds);
 
+// Of guest_probe_paths.cpp.
+void captures_under_pressure();
+void first_spill_in_a_capture();
+void remaps();
+void imports();
+void own_managed();
+void library_memory(const char* path);
+void never_starts();
+void bad_attributes();
+
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
 void ends_by_threads();

@@ -1,0 +1,206 @@
+// The session's way from what the hooks recorded to policy's events.
+#include <algorithm>
+#include <utility>
+
+#include "shim/driver.hpp"
+#include "shim/log.hpp"
+#include "shim/session.hpp"
+
+namespace spillway::shim {
+
+using policy::Nanoseconds;
+
+namespace {
+
+constexpr std::chrono::seconds kWaitForTurn{2};
+
+}  // namespace
+
+void Session::drain(Work& work) {
+  RingRegistry& rings = launch_path().rings;
+  ticks_.synchronize();
+  rings.drain([&](const RecordHeader& record) { take(record, work); });
+  if (const std::uint64_t dropped = rings.take_dropped(); dropped > 0) {
+    dropped_ += dropped;
+    decide(policy::EventsDropped{dropped}, work);
+  }
+}
+
+void Session::take(const RecordHeader& record, Work& work) {
+  // In the modes that act before a call, policy was told before it was made; and what was captured did not run.
+  if (acts_before_launches_ || (record.flags & kCapturing) != 0) return;
+  tell(record, ticks_.monotonic(record.time), work);
+}
+
+void Session::tell(const RecordHeader& record, std::int64_t moment, Work& work) {
+  const Nanoseconds time = since_start(moment);
+  const policy::StreamId stream = stream_of(record.stream);
+  switch (record.kind) {
+    case RecordKind::launch: {
+      const auto& launch = reinterpret_cast<const LaunchRecord&>(record);
+      const std::span<const Touch> touches(launch.touches(), launch.touch_count());
+      const policy::LaunchShapeId shape = shape_of(launch.function(), launch.threads, touches, time, work);
+      decide_at(time, policy::Launched{shape, stream}, work);
+      watch_launch(shape, stream, policy::kernel_key(function_keys_[launch.header.detail], launch.threads), moment);
+      break;
+    }
+    case RecordKind::graph_launch: {
+      const auto& launch = reinterpret_cast<const GraphLaunchRecord&>(record);
+      const auto graph = graphs_.find(reinterpret_cast<CUgraphExec>(launch.executable));
+      // Not known: instantiated before we listened, or by a way that we do not know.
+      if (graph == graphs_.end()) break;
+      decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
+      if (const std::uint64_t kernels = kernels_of_graph_[graph->second]; kernels > 0) {
+        const policy::LaunchShapeId number{graph->second.value | (std::uint32_t{1} << 31U)};
+        watch_launch(number, policy::kGraphLane, policy::graph_key(kernels), moment);
+      }
+      break;
+    }
+    case RecordKind::copy: {
+      const auto& copy = reinterpret_cast<const CopyRecord&>(record);
+      const auto kind = static_cast<policy::CopyKind>(record.detail);
+      decide_at(time, policy::Copied{stream, kind, {copy.destination}, {copy.source}, policy::Bytes(copy.bytes)}, work);
+      break;
+    }
+    case RecordKind::fill: {
+      const auto& fill = reinterpret_cast<const FillRecord&>(record);
+      decide_at(time, policy::Filled{stream, {fill.address}, policy::Bytes(fill.bytes)}, work);
+      break;
+    }
+  }
+}
+
+policy::LaunchShapeId Session::shape_of(policy::FunctionId function, std::uint64_t threads,
+                                        std::span<const Touch> touches, Nanoseconds time, Work& work) {
+  if (function.value >= functions_told_.size()) {
+    functions_told_.resize(function.value + 1);
+    function_keys_.resize(function.value + 1);
+  }
+  if (!functions_told_[function.value]) {
+    functions_told_[function.value] = true;
+    const std::string name = launch_path().functions.name_of(function);
+    function_keys_[function.value] = policy::name_key(name);
+    decide_at(time, policy::FunctionSeen{function, name}, work);
+  }
+  arguments_.clear();
+  for (const Touch touch : touches) arguments_.push_back({touch.argument(), {touch.address()}});
+  const policy::LaunchShapes::Answer answer = shapes_.intern(function, threads, arguments_);
+  if (answer.is_new) decide_at(time, policy::LaunchShapeSeen{answer.shape, function, threads, arguments_}, work);
+  return answer.shape;
+}
+
+void Session::watch_launch(policy::LaunchShapeId shape, policy::StreamId stream, policy::KernelKey key,
+                           std::int64_t time) {
+  if (!telemetry_ || (!telemetry_->watching() && !acts_before_launches_)) return;
+  // A launch told before its call has no time yet.
+  const Nanoseconds moment((time != 0 ? time : now()) - started_);
+  telemetry_->launched({engine_.launches(), shape, stream, key, moment, policy::Recorded::no});
+}
+
+policy::StreamId Session::stream_of(std::uint64_t word) {
+  if (word == 0) return {};
+  const auto [entry, inserted] = streams_.try_emplace(word, policy::StreamId{last_stream_ + 1});
+  if (inserted) ++last_stream_;
+  return entry->second;
+}
+
+policy::CallerId Session::caller_of(const Library& library, Work& work) {
+  if (library.base == nullptr) return {};
+  const auto next = policy::CallerId{static_cast<std::uint32_t>(callers_.size() + 1)};
+  const auto [entry, inserted] = callers_.try_emplace(library.base, next);
+  if (inserted) decide(policy::CallerSeen{next, library.path}, work);
+  return entry->second;
+}
+
+void Session::before_call(const RecordHeader& record) noexcept {
+  // A call that goes into a graph uses nothing now.
+  if ((record.flags & kCapturing) != 0) return;
+  // Told before the driver decides, a launch that it refuses for another reason than an empty grid counts all the same.
+  if (record.kind == RecordKind::launch && reinterpret_cast<const LaunchRecord&>(record).threads == 0) return;
+  try {
+    take_turn();
+    Work work;
+    {
+      const std::unique_lock lock(mutex_);
+      drain(work);
+      tell(record, now(), work);
+    }
+    finish_launches(work);
+    carry_out(work);
+    wait_for_room(work);
+  } catch (...) {
+    // Without memory for our own books the call goes on as it is.
+  }
+}
+
+void Session::after_call() noexcept { give_turn(); }
+
+void Session::take_turn() {
+  if (!acts_before_launches_) return;
+  std::unique_lock lock(turn_mutex_);
+  if (turns_given_up_) return;
+  // A launch may wait in the driver for what another thread has yet to launch.
+  if (turn_free_.wait_for(lock, kWaitForTurn, [this] { return !turn_taken_; })) {
+    this_thread.has_turn = turn_taken_ = true;
+    return;
+  }
+  turns_given_up_ = true;
+  SPILLWAY_LOG(
+      warning,
+      "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
+      "in at once may exceed the budget",
+      kWaitForTurn.count());
+}
+
+void Session::give_turn() {
+  if (!std::exchange(this_thread.has_turn, false)) return;
+  {
+    const std::unique_lock lock(turn_mutex_);
+    turn_taken_ = false;
+  }
+  turn_free_.notify_one();
+}
+
+void Session::finish_launches(const Work& work) const {
+  // The baselines pay for that, as the driver's own eviction makes them pay. Not while a capture is under way, which
+  // would not survive it.
+  const bool captures = launch_path().captures.load(std::memory_order_relaxed) != 0;
+  if (acts_before_launches_ && work.blocking() && !captures) driver().cuCtxSynchronize();
+}
+
+void Session::graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept {
+  try {
+    Work work;
+    {
+      const std::unique_lock lock(mutex_);
+      drain(work);
+      const Nanoseconds time = since_start(now());
+      policy::GraphSeen seen;
+      const auto entry = graphs_.find(executable);
+      seen.graph = entry == graphs_.end() ? policy::GraphId{++last_graph_} : entry->second;
+      graphs_[executable] = seen.graph;
+      for (const GraphKernel& kernel : kernels) {
+        seen.shapes.push_back(shape_of(kernel.function, kernel.threads, kernel.touches, time, work));
+      }
+      kernels_of_graph_[seen.graph] = kernels.size();
+      decide_at(time, std::move(seen), work);
+    }
+    carry_out(work);
+  } catch (...) {
+  }
+}
+
+void Session::graph_going(CUgraphExec executable) noexcept {
+  try {
+    Work work;
+    {
+      const std::unique_lock lock(mutex_);
+      drain(work);
+      graphs_.erase(executable);
+    }
+    carry_out(work);
+  } catch (...) {
+  }
+}
+
+}  // namespace spillway::shim
