@@ -55,7 +55,7 @@ def measured_seconds(run):
     measured = [step["seconds"] for step in steps if not step["warmup"]]
     if measured:
         return measured, False
-    return [step["seconds"] for step in steps[1:][-1:]] , True
+    return [step["seconds"] for step in steps[1:][-1:]], True
 
 
 def steady_after(run):
@@ -120,24 +120,23 @@ def limits(bare_seconds, needed_bytes, budget_bytes, touched_bytes, writes, link
             "seconds": max(bare_seconds, link_seconds)}
 
 
-def iterations_in_step(launches, steps, iteration_launches):
-    """How many of the trace's iterations make one step of the program: a whole number, or one over one. None: unknown.
+def units_in_step(launches, steps, iteration_launches):
+    """How many of the trace's iterations make one step of the program: a whole number, or one over one. Where no iteration was found
+    (0), the unit is a launch.
 
     Launches before the first step are counted among the steps': they are few.
     """
-    if not launches or not steps or not iteration_launches:
-        return None
+    if iteration_launches == 0:
+        return launches / steps
     ratio = launches / steps / iteration_launches
-    if ratio >= 0.75:
-        return float(round(ratio))
-    return 1.0 / max(1, round(1 / ratio))
+    return float(round(ratio)) if ratio >= 0.75 else 1.0 / max(1, round(1 / ratio))
 
 
-def prediction(plan, launches, steps, measured_seconds_):
-    """What `spillway plan --json` expected of a step against what was measured."""
-    per_step = iterations_in_step(launches, steps, plan.get("iteration_launches"))
-    if per_step is None or not plan.get("seconds"):
-        return {"seconds": None, "error": None, "why": "no iteration was found in the trace"}
-    seconds = plan["seconds"] * per_step
-    return {"seconds": seconds, "iterations_in_step": per_step,
-            "error": (seconds - measured_seconds_) / measured_seconds_ if measured_seconds_ else None}
+def prediction(expected, launches, steps, measured):
+    """What `spillway plan --json` expected, as time of a step of the program, against what was measured (None: nothing yet)."""
+    if not launches or not steps or not expected.get("seconds"):
+        return {"seconds": None, "error": None}
+    units = units_in_step(launches, steps, expected["iteration_launches"])
+    seconds = expected["seconds"] * units
+    return {"seconds": seconds, "units_in_step": units, "fits": expected["fits"], "least_seconds": expected["least_seconds"] * units,
+            "error": (seconds - measured) / measured if measured else None}

@@ -80,30 +80,30 @@ class Row:
     """One run of one program."""
     workload: Workload
     share: float  # 0: bare, no budget
-    way: str  # "bare", a mode, "adaptive_plan", or a value of --offload
+    way: str  # "bare", "record" (mode off with a trace), a mode, "adaptive_plan", or a value of --offload
     round: int = 1
 
     @property
     def kind(self):
         if self.way == "bare":
             return "bare"
-        return "spillway" if self.way in MODES or self.way in ("adaptive_plan", "off") else "explicit"
+        return "spillway" if self.way in MODES or self.way in ("adaptive_plan", "record") else "explicit"
 
     @property
     def pace(self):
         workload = self.workload
         if self.kind == "explicit":
             return workload.by_hand
-        return {"bare": workload.bare, "off": workload.bare, "arrival": workload.static, "adaptive": workload.learned,
+        return {"bare": workload.bare, "record": workload.bare, "arrival": workload.static, "adaptive": workload.learned,
                 "adaptive_plan": workload.learned}.get(self.way, workload.slow)
 
     @property
     def mode(self):
-        return "adaptive" if self.way == "adaptive_plan" else self.way
+        return {"adaptive_plan": "adaptive", "record": "off"}.get(self.way, self.way)
 
     @property
     def name(self):
-        where = "bare" if self.way == "bare" else f"{share_text(self.share)}/{self.way}"
+        where = self.way if self.share == 0 else f"{share_text(self.share)}/{self.way}"
         return f"{self.workload.name}/{where}" + (f"/{self.round}" if self.round > 1 else "")
 
     @property
@@ -128,32 +128,40 @@ def ways_of(workload, share):
     return ["adaptive", *workload.explicit, "adaptive_plan", "alloc_prefetch", "demand", "arrival"]
 
 
+def expand(workload, shares, rounds):
+    """All rows of a workload but bare ones, in order. What is recorded where all fits comes after the first share."""
+    rows = []
+    for share in shares:
+        for turn in range(1, rounds + 1):
+            for way in ways_of(workload, share):
+                rows.append(Row(workload, share, way, turn))
+                if way == "adaptive_plan" and share == shares[0] and turn == 1:
+                    rows.append(Row(workload, 0, "record"))
+    return rows
+
+
 def plan(part=None, only="", shares=None, rounds=1):
     """Rows in order: for each workload bare first, then the ways in turn for each share, and bare once more at the end, so that a
     drift of the card shows. `only`: an expression that a row's name must match; what it needs comes along. `part`: one of PARTS, or None
     for all. `shares`: in place of the workloads' own."""
     rows = []
     for workload in WORKLOADS:
-        if part is not None and workload.part != part and not only:
+        if part is not None and workload.part != part:
             continue
-        wanted = []
-        for share in (shares if shares and workload.shares != (FITS,) else workload.shares):
-            for turn in range(1, rounds + 1):
-                for way in ways_of(workload, share):
-                    row = Row(workload, share, way, turn)
-                    if re.search(only, row.name):
-                        wanted.append(row)
-                    elif way == "adaptive" and re.search(only, Row(workload, share, "adaptive_plan", turn).name):
-                        wanted.append(row)  # the plan is made from its trace
-        if workload.shares == (FITS,) and wanted:
-            # In turn, so that a drift falls on both.
-            turns = max(3, rounds)
-            wanted = [Row(workload, FITS, way, turn) for turn in range(1, turns + 1) for way in ("bare", "adaptive")]
-            rows += [row if row.way != "bare" else Row(workload, 0, "bare", row.round) for row in wanted]
+        fits = workload.shares == (FITS,)
+        every = expand(workload, workload.shares if fits or not shares else shares, max(3, rounds) if fits else rounds)
+        wanted = [row for row in every if re.search(only, row.name)]
+        # A plan is made from the trace of the adaptive row beside it.
+        needed = {(row.share, row.round) for row in wanted if row.way == "adaptive_plan"}
+        chosen = [row for row in every if row in wanted or (row.way == "adaptive" and (row.share, row.round) in needed)]
+        if not chosen and not re.search(only, f"{workload.name}/bare"):
             continue
-        if wanted or (only and re.search(only, f"{workload.name}/bare")):
-            rows.append(Row(workload, 0, "bare"))
-            rows += wanted
-            if len(wanted) > 1:
-                rows.append(Row(workload, 0, "bare", 2))
+        if fits:  # in turn, so that a drift falls on both
+            for row in chosen:
+                rows += [Row(workload, 0, "bare", row.round), row]
+            continue
+        rows.append(Row(workload, 0, "bare"))
+        rows += chosen
+        if len(chosen) > 1:
+            rows.append(Row(workload, 0, "bare", 2))
     return rows

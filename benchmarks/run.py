@@ -38,6 +38,7 @@ class Runner(Topic):
         self.only = ""  # the rows were chosen already
         self.link = None
         self.bare = {}  # by workload: {"run", "median", "peak", "allocated", "describe"}
+        self.shares = set()  # (workload, share) of all rows
         self.plans = {}  # by (workload, share): what `spillway plan` said, with launches and steps of the trace
         self.result["topic"] = "benchmarks"
         self.result["command"] = shlex.join(["benchmarks/run.sh", *arguments.words])
@@ -92,7 +93,7 @@ class Runner(Topic):
         planned = row.workload.planned_bytes if bare is None else int(1.25 * bare["peak"]) + 2 * GIB
         self.require_headroom(planned)
         command, trace, wrapped = self.program(row), None, []
-        if row.kind != "bare":
+        if row.share:
             kept["budget_bytes"] = budget = self.budget(row)
             kept["bare_peak_bytes"] = bare["peak"]
         if row.kind == "explicit":
@@ -101,7 +102,9 @@ class Runner(Topic):
             trace = self.work / f"{row.workload.name}-{matrix.share_text(row.share).rstrip('%')}-{row.way}.swt"
             trace.unlink(missing_ok=True)
             wrapped = [self.build / "bin/spillway", "run", "--trace", trace]
-            if row.way == "adaptive_plan":
+            if row.way == "record":
+                wrapped += ["--mode", "off", "--telemetry-sample", "100%"]
+            elif row.way == "adaptive_plan":
                 plan = self.plans.get((row.workload.name, row.share))
                 expect(plan is not None, "not run: the adaptive row left no plan")
                 wrapped += ["--policy", plan["file"]]
@@ -131,6 +134,8 @@ class Runner(Topic):
         self.say(row)
         if row.way == "adaptive" and row.share != matrix.FITS:
             self.make_plan(row, trace)
+        if row.way == "record":
+            self.predict(row, trace)
         if trace is not None and row.way != "adaptive":
             trace.unlink(missing_ok=True)
 
@@ -152,8 +157,9 @@ class Runner(Topic):
         kept = self.figures
         stats = self.stats(trace)
         device = stats["devices"][0]
-        kept["peak_bytes"] = device["resident_peak"] + device["reserved"]
-        kept["peak_by"] = "the trace, with Spillway's own memory"
+        if row.share:
+            kept["peak_bytes"] = device["resident_peak"] + device["reserved"]
+            kept["peak_by"] = "the trace, with Spillway's own memory"
         kept["trace"] = {"bytes": trace.stat().st_size, "launches": stats["launches"], "dropped_events": stats["dropped_events"],
                          "resident_peak": device["resident_peak"], "reserved": device["reserved"], "moved_in": device["moved_in"],
                          "moved_out": device["moved_out"], "managed_bytes": stats["allocations"]["managed"]["bytes"]}
@@ -173,7 +179,7 @@ class Runner(Topic):
         kept["correct"] = agreement["largest_difference"] <= allowed
         median = kept["seconds_a_step"]["median"]
         kept["times_bare"] = median / bare["median"]
-        if row.kind != "bare":
+        if row.share:
             about = bare["describe"]
             kept["limits"] = figures.limits(bare["median"], bare["allocated"], kept["budget_bytes"], about["touched_bytes"], about["writes"], self.link)
             kept["share_of_limit"] = kept["limits"]["seconds"] / median
@@ -184,26 +190,43 @@ class Runner(Topic):
         expect(kept["correct"], f"results differ from the bare run's by {agreement['largest_difference']:.2g} of them; {allowed:g} is allowed")
         expect(kept.get("within_budget", True), f"its peak of {kept.get('peak_bytes', 0) / GIB:.2f} GiB is over the budget")
 
-    def make_plan(self, row, trace):
+    def ask_plan(self, trace, budget, file):
+        """What `spillway plan` expects under this budget; the policy file goes to `file`. None, with a note, if it cannot say."""
         kept = self.figures
-        file = trace.with_suffix(".toml")
-        command = [str(self.build / "bin/spillway"), "plan", str(trace), "--device-budget", str(kept["budget_bytes"]), "-o", str(file), "--json"]
+        command = [str(self.build / "bin/spillway"), "plan", str(trace), "--device-budget", str(budget), "-o", str(file), "--json"]
         kept["commands"].append(shlex.join(command))
         began = time.monotonic()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=max(1, min(60, self.left())))
         except subprocess.TimeoutExpired:
             kept["plan_error"] = "took too long"
-            return
+            return None
         kept["plan_seconds"] = time.monotonic() - began
         if done.returncode != 0:
             kept["plan_error"] = done.stderr.strip()
+            return None
+        return json.loads(done.stdout)
+
+    def make_plan(self, row, trace):
+        kept = self.figures
+        file = trace.with_suffix(".toml")
+        expected = self.ask_plan(trace, kept["budget_bytes"], file)
+        if expected is None:
             return
-        expected = json.loads(done.stdout)
         plan = {"file": file, "figures": expected, "launches": kept["trace"]["launches"], "steps": len(kept["all_seconds"])}
         self.plans[(row.workload.name, row.share)] = plan
         kept["plan"] = expected
         kept["prediction"] = figures.prediction(expected, plan["launches"], plan["steps"], kept["seconds_a_step"]["median"])
+
+    def predict(self, row, trace):
+        """From a run where all fits: what each budget would cost, before any run under it."""
+        kept = self.figures
+        kept["predictions"] = {}
+        for share in sorted({share for name, share in self.shares if name == row.workload.name}, reverse=True):
+            budget = int(self.bare[row.workload.name]["peak"] * share)
+            expected = self.ask_plan(trace, budget, trace.with_suffix(".toml"))
+            if expected is not None:
+                kept["predictions"][matrix.share_text(share)] = figures.prediction(expected, kept["trace"]["launches"], len(kept["all_seconds"]), None)
 
     def say(self, row):
         kept = self.figures
@@ -246,6 +269,7 @@ def main(words):
     if not rows:
         print(f"no row matches --only {arguments.only}; see --list")
         return 2
+    runner.shares = {(row.workload.name, row.share) for row in rows if row.share}
     runner.step("link", runner.measure_link)
     for row in rows:
         if runner.left() < row.least_seconds:
