@@ -181,7 +181,8 @@ class Runner(Topic):
         kept["times_bare"] = median / bare["median"]
         if row.share:
             about = bare["describe"]
-            kept["limits"] = figures.limits(bare["median"], bare["allocated"], kept["budget_bytes"], about["touched_bytes"], about["writes"], self.link)
+            kept["limits"] = figures.limits(bare["median"], bare["allocated"], kept["budget_bytes"], about["touched_bytes"], about["writes"],
+                                            self.link)
             kept["share_of_limit"] = kept["limits"]["seconds"] / median
             kept["within_budget"] = "peak_bytes" not in kept or kept["peak_bytes"] <= kept["budget_bytes"]
             plan = self.plans.get((row.workload.name, row.share))
@@ -226,7 +227,8 @@ class Runner(Topic):
             budget = int(self.bare[row.workload.name]["peak"] * share)
             expected = self.ask_plan(trace, budget, trace.with_suffix(".toml"))
             if expected is not None:
-                kept["predictions"][matrix.share_text(share)] = figures.prediction(expected, kept["trace"]["launches"], len(kept["all_seconds"]), None)
+                launches, steps = kept["trace"]["launches"], len(kept["all_seconds"])
+                kept["predictions"][matrix.share_text(share)] = figures.prediction(expected, launches, steps, None)
 
     def say(self, row):
         kept = self.figures

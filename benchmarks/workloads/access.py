@@ -73,7 +73,7 @@ class Kernels:
 def pinned_array(count):
     """An array in pinned memory that kernels can read."""
     memory = cupy.cuda.alloc_pinned_memory(4 * count)
-    device_memory = cupy.cuda.UnownedMemory(memory.ptr, 4 * count, memory)
+    device_memory = cupy.cuda.UnownedMemory(memory.ptr, 4 * count, memory, 0)
     return cupy.ndarray((count,), dtype=cupy.uint32, memptr=cupy.cuda.MemoryPointer(device_memory, 0))
 
 
@@ -157,7 +157,7 @@ def random_step(arguments, kernels, meter):
     if inside < count:
         # The same values as if all were one array, made on the device by pieces.
         far = pinned_array(count - inside)
-        piece = (1 << 28) // 4
+        piece = (64 << 20) // 4
         for at in range(inside, count, piece):
             size = min(piece, count - at)
             made = cupy.arange(at, at + size, dtype=cupy.uint32) * cupy.uint32(2654435761) + cupy.uint32(1)
@@ -180,7 +180,8 @@ def run(arguments):
         cupy.get_default_memory_pool().set_limit(size=arguments.memory_limit)
     meter = common.Meter(arguments, cupy.cuda.Device().synchronize)
     kernels = Kernels()
-    meter.run((random_step if arguments.pattern == "random" else pieces_step)(arguments, kernels, meter))
+    step = (random_step if arguments.pattern == "random" else pieces_step)(arguments, kernels, meter)  # holds the arrays
+    meter.run(step)
     pool = cupy.get_default_memory_pool()
     meter.finish(pool.total_bytes(), pool.used_bytes(), cupy=cupy.__version__)
 

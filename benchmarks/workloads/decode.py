@@ -156,7 +156,9 @@ def make_cache(arguments, number, shape, device):
     cache = torch.zeros((2, *shape), dtype=torch.bfloat16, device=device)
     if arguments.context:
         generator = torch.Generator(device=device).manual_seed(torch_common.seed_of(arguments, 100_000 + number))
-        cache[:, :, :, :arguments.context].normal_(generator=generator)
+        for part in cache.view(2 * shape[0], *shape[1:]):  # by rows: what is made beside it is small, and does not depend on the length
+            part[:, :arguments.context].copy_(torch.empty((shape[1], arguments.context, 64), dtype=cache.dtype, device=device)
+                                              .normal_(generator=generator))
     return cache
 
 

@@ -5,7 +5,6 @@ import statistics
 import sys
 import time
 
-import common
 import torch
 
 

@@ -16,7 +16,7 @@ ROOM = 512 * common.MIB  # the result, products and workspaces
 
 def pinned_like(block):
     memory = cupy.cuda.alloc_pinned_memory(block.nbytes)
-    device_memory = cupy.cuda.UnownedMemory(memory.ptr, block.nbytes, memory)
+    device_memory = cupy.cuda.UnownedMemory(memory.ptr, block.nbytes, memory, 0)
     pinned = cupy.ndarray(block.shape, dtype=block.dtype, memptr=cupy.cuda.MemoryPointer(device_memory, 0))
     copy(pinned, block, TO_HOST, cupy.cuda.get_current_stream())
     cupy.cuda.get_current_stream().synchronize()
