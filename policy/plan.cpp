@@ -115,7 +115,7 @@ void add_allocation_rules(Plan& plan, const std::vector<FinalPlacement>& placeme
 
 }  // namespace
 
-Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64_t iterations_measured) {
+Plan make_plan(const ReplayResult& result, const Settings& settings, double iterations_measured) {
   Plan plan;
   plan.file.settings = settings;
   plan.file.settings.mode = ModeName::adaptive;
@@ -124,7 +124,7 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64
   plan.title =
       "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
   if (iterations_measured > 0) {
-    const auto count = static_cast<double>(iterations_measured);
+    const double count = iterations_measured;
     plan.title += "\nExpected: " + milliseconds(result.measured.seconds / count) + " an iteration, " +
                   format_bytes(Bytes(static_cast<std::uint64_t>(result.measured.model.crossed() / count))) +
                   " over the link; no placement can do better than " + milliseconds(result.bounds.seconds / count) +

@@ -19,7 +19,8 @@ struct Plan {
 };
 
 // `settings`: those of the replay (its budget goes into the file). The replay must have kept its decisions.
-Plan make_plan(const ReplayResult& result, const Settings& settings, std::uint64_t iterations_measured);
+// `iterations_measured`: in the replay's measured part; 0 if none was found.
+Plan make_plan(const ReplayResult& result, const Settings& settings, double iterations_measured);
 
 // The file as text.
 std::string write_plan(const Plan& plan);

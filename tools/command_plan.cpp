@@ -1,10 +1,12 @@
 // spillway plan: from a trace and a budget to a policy file for the next run.
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "policy/plan.hpp"
 #include "tools/command.hpp"
+#include "tools/expectation.hpp"
 #include "tools/output_file.hpp"
 #include "tools/replay.hpp"
 
@@ -18,6 +20,8 @@ class PlanCommand : public Command {
     app.add_option("--device-budget", budget_, "Budget of the next run: a size such as 16GiB, or a share such as 80%")
         ->required();
     app.add_option("-o,--output", output_, "Policy file to write (default: stdout)");
+    app.add_flag("--json", json_,
+                 "Print what is expected of the next run as JSON; the policy file only goes to --output");
   }
 
   int run() override {
@@ -36,12 +40,12 @@ class PlanCommand : public Command {
     const std::vector<NamedPolicy> policies{{"adaptive", {settings, {}}}};
     if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
     const policy::ReplayResult& result = replays.front().result;
-    const auto count = static_cast<std::uint64_t>(iterations(result));
-    const policy::Plan plan = policy::make_plan(result, settings, count);
+    const policy::Plan plan = policy::make_plan(result, settings, iterations(result));
     const std::string text = policy::write_plan(plan);
     if (!plan.why_no_rule.empty()) complain(plan.why_no_rule, kSuccess);
+    const Expectation expected = expect_of(replays.front());
     if (output_.empty()) {
-      print(text);
+      print(json_ ? expectation_json(expected).dump(2) + "\n" : text);
       return kSuccess;
     }
     OutputFile file;
@@ -52,6 +56,7 @@ class PlanCommand : public Command {
     }
     if (problem)
       return complain(output_ + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
+    print((json_ ? expectation_json(expected).dump(2) : expectation_text(expected)) + "\n");
     return kSuccess;
   }
 
@@ -59,6 +64,7 @@ class PlanCommand : public Command {
   std::string trace_;
   std::string budget_;
   std::string output_;
+  bool json_ = false;
 };
 
 }  // namespace

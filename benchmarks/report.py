@@ -1,0 +1,381 @@
+"""From the runner's JSON to tables, pictures and the README's short table.
+
+    benchmarks/report.py docs/results/*-benchmarks-part*.json     # writes docs/benchmarks.md and docs/pictures/benchmarks-*.svg
+    benchmarks/report.py FILE... --readme                         # prints the short table
+
+A row that is in several files is taken from the last one named. Pictures are drawn by matplotlib (Debian: python3-matplotlib); the same
+input gives the same files.
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import matrix
+
+GIB = 1 << 30
+GROUPS = {"training": "Training", "decoding": "Decoding", "arrays": "Access patterns, arrays and tables"}
+GROUP_OF_PART = {1: "training", 2: "decoding", 3: "arrays"}
+ORDER = ("adaptive", "adaptive_plan", "arrival", "alloc_prefetch", "demand")
+NAMES = {"adaptive": "**Spillway adaptive**", "adaptive_plan": "**Spillway adaptive, with a plan**", "arrival": "Spillway arrival",
+         "alloc_prefetch": "one prefetch at allocation", "demand": "raw managed memory", "save_on_cpu": "save_on_cpu (PyTorch)",
+         "zero_offload": "ZeRO-Offload style", "both": "ZeRO-Offload style and save_on_cpu", "offloaded_cache": "OffloadedCache (transformers)",
+         "pipeline": "double-buffered pipeline, by hand", "kv_pipeline": "double-buffered pipeline, by hand", "cpu_offload": "cpu_offload (accelerate)",
+         "device_map": "device_map (accelerate)", "expert_cache": "expert cache, by hand", "host_tables": "tables in host memory",
+         "zero_copy": "zero-copy, by hand"}
+TARGETS = (
+    # name, (workload, share) or None for all, function of the rows of that share -> (reached, goal) or None
+    ("at least 3 times as fast as raw managed memory", "train", lambda rows: ratio(rows, "demand", "adaptive"), 3.0),
+    ("at least 1.3 times as fast as one prefetch at allocation", "train", lambda rows: ratio(rows, "alloc_prefetch", "adaptive"), 1.3),
+    ("at least as fast as the best explicit code", "train kv_", lambda rows: against_best(rows), 1.0),
+    ("at least 0.85 of what the hardware allows", "train_states decode kv_", lambda rows: reached(rows, "adaptive"), 0.85),
+)
+
+
+def load(files):
+    """All results as one: {"runs": [head of each file], "rows": {name: row}}."""
+    runs, rows = [], {}
+    for file in files:
+        result = json.loads(pathlib.Path(file).read_text())
+        if result.get("topic") != "benchmarks":
+            raise SystemExit(f"{file}: is no result of benchmarks/run.sh (topic '{result.get('topic')}')")
+        runs.append({"file": pathlib.Path(file).name, **{key: result.get(key) for key in ("date", "machine", "command", "link", "not_run")}})
+        rows.update({name: row for name, row in result["steps"].items() if "workload" in row})
+    return {"runs": runs, "rows": rows}
+
+
+def median(row):
+    return row["seconds_a_step"]["median"] if row and row.get("seconds_a_step") else None
+
+
+def good(row):
+    return row is not None and row.get("result") == "pass" and row.get("status") in ("ok", "timed_out") and median(row) is not None
+
+
+def rows_of(data, workload, share):
+    """By way; of several rounds the one with the median of the medians."""
+    found = {}
+    for row in data["rows"].values():
+        if row["workload"] == workload and row["share"] == share:
+            found.setdefault(row["way"], []).append(row)
+    chosen = {}
+    for way, all_rounds in found.items():
+        timed = sorted((row for row in all_rounds if good(row)), key=median)
+        chosen[way] = timed[len(timed) // 2] if timed else all_rounds[0]
+    return chosen
+
+
+def shares_of(data, workload):
+    return sorted({row["share"] for row in data["rows"].values() if row["workload"] == workload and row["share"]}, reverse=True)
+
+
+def ratio(rows, slow, fast):
+    return median(rows[slow]) / median(rows[fast]) if good(rows.get(slow)) and good(rows.get(fast)) else None
+
+
+def against_best(rows):
+    explicit = [median(row) for row in rows.values() if row["kind"] == "explicit" and good(row)]
+    return min(explicit) / median(rows["adaptive"]) if explicit and good(rows.get("adaptive")) else None
+
+
+def reached(rows, way):
+    return rows[way].get("share_of_limit") if good(rows.get(way)) else None
+
+
+def milliseconds(seconds):
+    value = 1e3 * seconds
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
+
+
+def table(head, lines):
+    text = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(text + ["| " + " | ".join(line) + " |" for line in lines]) + "\n"
+
+
+def note(row):
+    """What a reader must know beside the figures."""
+    if row.get("status") == "out_of_memory":
+        return "does not fit"
+    if row.get("result") == "fail":
+        return "failed: " + row.get("error", "?").split("\n")[0][:120].replace("|", "/")
+    notes = []
+    if row.get("status") == "timed_out":
+        notes.append("ended by its time limit")
+    if row.get("cut_short"):
+        notes.append("one step only, in its warm-up")
+    agreement = row.get("agreement")
+    if agreement and agreement["largest_difference"] > 0:
+        notes.append(f"results within {agreement['largest_difference']:.1g}")
+    return ", ".join(notes)
+
+
+def spread(figures):
+    return f"{milliseconds(figures['first_quartile'])} to {milliseconds(figures['third_quartile'])} ({figures['count']})"
+
+
+def row_line(share, name, row):
+    first = [matrix.share_text(share) if share else "-", name]
+    if not good(row):
+        return first + ["-", "-", "-", "-", "-", note(row)]
+    figures = row["seconds_a_step"]
+    return first + [milliseconds(figures["median"]), spread(figures), f"{row['times_bare']:.2f}" if row.get("times_bare") else "1",
+                    f"{100 * row['share_of_limit']:.0f}%" if row.get("share_of_limit") else "-",
+                    f"{row['peak_bytes'] / GIB:.2f}" if row.get("peak_bytes") else "-", note(row)]
+
+
+def ways_in_order(rows):
+    """Spillway first, then explicit code from the fastest on, then what has no time."""
+    ours = [way for way in ORDER if way in rows]
+    explicit = sorted((way for way in rows if rows[way]["kind"] == "explicit"), key=lambda way: (not good(rows[way]), median(rows[way]) or 0))
+    return ours + explicit
+
+
+def workload_text(data, workload):
+    bare = rows_of(data, workload.name, 0).get("bare")
+    shares = shares_of(data, workload.name)
+    if bare is None or workload.shares == (matrix.FITS,):
+        return ""
+    lines = [row_line(0, "bare, all of it fits", bare)]
+    for share in shares:
+        rows = rows_of(data, workload.name, share)
+        lines += [row_line(share, NAMES.get(way, way), rows[way]) for way in ways_in_order(rows)]
+    text = f"### {workload.name}\n\n{workload.what[0].upper()}{workload.what[1:]}. `{workload.script}`"
+    if good(bare):
+        text += f", bare peak {bare['peak_bytes'] / GIB:.2f} GiB, of it in use {bare['finish']['allocated_bytes'] / GIB:.2f} GiB"
+    text += ".\n\n" + table(["budget", "way", "ms a step", "quartiles (steps)", "times bare", "of the limit", "peak GiB", ""], lines)
+    limits = [limit_text(rows_of(data, workload.name, share), share) for share in shares]
+    return text + "".join(f"\n{limit}" for limit in limits if limit) + "\n"
+
+
+def limit_text(rows, share):
+    limits = next((row["limits"] for row in rows.values() if row.get("limits")), None)
+    if limits is None:
+        return ""
+    which = "the link" if limits["link_seconds"] > limits["bare_seconds"] else "the card"
+    return (f"At {matrix.share_text(share)}: {limits['bytes_in'] / GIB:.2f} GiB must come in and {limits['bytes_out'] / GIB:.2f} GiB go out a step, "
+            f"{milliseconds(limits['link_seconds'])} ms of the link; the limit is {milliseconds(limits['seconds'])} ms, set by {which}.\n")
+
+
+def fits_text(data):
+    lines = []
+    for workload in matrix.WORKLOADS:
+        if workload.shares != (matrix.FITS,):
+            continue
+        pairs = {}
+        for row in data["rows"].values():
+            if row["workload"] == workload.name and good(row):
+                pairs.setdefault(row["way"], []).append(median(row))
+        if "bare" not in pairs or "adaptive" not in pairs:
+            continue
+        middle = {way: sorted(values)[len(values) // 2] for way, values in pairs.items()}
+        lines.append([workload.name, workload.what, milliseconds(middle["bare"]), milliseconds(middle["adaptive"]),
+                      f"{middle['adaptive'] / middle['bare']:.4f}", f"{len(pairs['adaptive'])} in turn"])
+    if not lines:
+        return ""
+    return "## Where all fits\n\n" + table(["workload", "what", "bare ms", "under Spillway, traced, ms", "ratio", "runs"], lines) + "\n"
+
+
+def prediction_lines(data):
+    """(workload, share, expected from a run that fits, expected from the run under the budget, measured)."""
+    lines = []
+    for workload in matrix.WORKLOADS:
+        record = rows_of(data, workload.name, 0).get("record")
+        for share in shares_of(data, workload.name):
+            if share == matrix.FITS:
+                continue
+            rows = rows_of(data, workload.name, share)
+            adaptive, planned = rows.get("adaptive"), rows.get("adaptive_plan")
+            before = ((record or {}).get("predictions") or {}).get(matrix.share_text(share), {}).get("seconds")
+            after = ((adaptive or {}).get("prediction") or {}).get("seconds")
+            if before or after:
+                lines.append((workload.name, share, before, after, median(adaptive) if good(adaptive) else None,
+                              median(planned) if good(planned) else None))
+    return lines
+
+
+def error(expected, measured):
+    return "-" if not expected or not measured else f"{100 * (expected - measured) / measured:+.0f}%"
+
+
+def prediction_text(data):
+    lines = [[name, matrix.share_text(share), milliseconds(before) if before else "-", error(before, adaptive), milliseconds(after) if after else "-",
+              error(after, planned), milliseconds(adaptive) if adaptive else "-", milliseconds(planned) if planned else "-"]
+             for name, share, before, after, adaptive, planned in prediction_lines(data)]
+    if not lines:
+        return ""
+    return ("## What `spillway plan` expected\n\nThe first expectation is made from a trace of a run where all fits (mode off), for a budget that was "
+            "not tried before, and compared with adaptive. The second is made from adaptive's own trace, with the plan, and compared with the run "
+            "under that plan.\n\n" +
+            table(["workload", "budget", "expected before, ms", "error", "expected with the plan, ms", "error", "adaptive ms", "with the plan, ms"],
+                  lines) + "\n")
+
+
+def learning_text(data):
+    lines = []
+    for row in data["rows"].values():
+        if row["way"] in ("adaptive", "adaptive_plan") and row["share"] != matrix.FITS and good(row):
+            steady = row.get("steady_after")
+            lines.append([row["workload"], matrix.share_text(row["share"]), NAMES[row["way"]].strip("*"),
+                          "not within the run" if steady is None else str(steady), milliseconds(max(row["all_seconds"])),
+                          milliseconds(median(row))])
+    if not lines:
+        return ""
+    return ("## Until it is steady\n\nSteps after which the medians of three stay within a tenth of the measured median.\n\n" +
+            table(["workload", "budget", "way", "steps until steady", "slowest step, ms", "median, ms"], lines) + "\n")
+
+
+def target_lines(data):
+    """Each target on each row that it speaks of: (target, workload, share, reached, goal)."""
+    lines = []
+    for name, about, figure, goal in TARGETS:
+        for workload in matrix.WORKLOADS:
+            if not any(workload.name.startswith(start) for start in about.split()) or workload.shares == (matrix.FITS,):
+                continue
+            for share in shares_of(data, workload.name):
+                value = figure(rows_of(data, workload.name, share))
+                if value is not None:
+                    lines.append((name, workload.name, share, value, goal))
+    return lines
+
+
+def targets_text(data):
+    lines = [[name, f"{workload}, {matrix.share_text(share)}", f"{value:.2f}", f"{goal:g}", "met" if value >= goal else "**missed**"]
+             for name, workload, share, value, goal in target_lines(data)]
+    if not lines:
+        return ""
+    return "## Targets\n\nOf adaptive, by medians.\n\n" + table(["target", "row", "reached", "goal", ""], lines) + "\n"
+
+
+def head_text(data):
+    text = ("# Side by side\n\n<!-- Made by benchmarks/report.py. Do not edit. -->\n\nPrograms bare, under Spillway's modes, and with explicit offload "
+            "code, under the same limit of device memory. A budget is a share of what the bare run takes from the driver. Under Spillway its peak is read "
+            "from the trace and includes Spillway's own memory (338 MiB on an H200); explicit code is limited by its allocator, and its peak is "
+            "what that allocator took. Medians of steps after a warm-up; results are compared with the bare run's, and differ where nothing is said "
+            "by nothing. *Of the limit* is the share of what no placement can beat: the bare step, or the link's time for the bytes that do not "
+            "fit, whichever is longer.\n\n")
+    for run in data["runs"]:
+        machine, link = run["machine"], run["link"] or {}
+        text += (f"- {run['date'][:10]}, {machine['card']}, driver {machine['driver']}, {machine['processors']} processors: `{run['command']}` "
+                 f"([{run['file']}](results/{run['file']}))")
+        if link:
+            text += f"; pinned copies reach {link['in'] / 1e9:.1f} GB/s in, {link['out'] / 1e9:.1f} out, {link['both'] / 1e9:.1f} both at once"
+        text += ".\n"
+        if run.get("not_run"):
+            text += f"  Not run, for lack of time: {', '.join(run['not_run'])}.\n"
+    return text + "\n"
+
+
+def page(data, pictures):
+    text = head_text(data) + targets_text(data)
+    for part, group in GROUP_OF_PART.items():
+        body = "".join(workload_text(data, workload) for workload in matrix.WORKLOADS if workload.part == part)
+        if not body:
+            continue
+        text += f"## {GROUPS[group]}\n\n"
+        if group in pictures:
+            text += f"![{GROUPS[group]}: time of a step, times bare](pictures/{pictures[group]})\n\n"
+        text += body
+    return text + fits_text(data) + prediction_text(data) + learning_text(data)
+
+
+def readme_text(data):
+    """The short table: for each workload and budget bare, adaptive, the best explicit code and raw managed memory."""
+    lines = []
+    for workload in matrix.WORKLOADS:
+        for share in shares_of(data, workload.name):
+            rows = rows_of(data, workload.name, share)
+            bare, adaptive = rows_of(data, workload.name, 0).get("bare"), rows.get("adaptive")
+            if share == matrix.FITS or not good(bare) or not good(adaptive):
+                continue
+            explicit = [way for way in ways_in_order(rows) if rows[way]["kind"] == "explicit" and good(rows[way])]
+            best = f"{milliseconds(median(rows[explicit[0]]))} ({NAMES.get(explicit[0], explicit[0])})" if explicit else "none fits"
+            others = [milliseconds(median(rows[way])) if good(rows.get(way)) else "-" for way in ("alloc_prefetch", "demand")]
+            lines.append([workload.what, matrix.share_text(share), milliseconds(median(bare)), f"**{milliseconds(median(adaptive))}**",
+                          milliseconds(adaptive["limits"]["seconds"]), best, *others])
+    machine = data["runs"][-1]
+    return ("<!-- benchmarks: made by benchmarks/report.py --readme -->\n" +
+            table(["what, ms a step", "budget", "bare", "Spillway", "limit", "best explicit code", "one prefetch", "raw managed"], lines) +
+            f"\nMedians, {machine['machine']['card']}, {machine['date'][:10]}; all rows, worse ones too, with commands and raw figures: "
+            "[docs/benchmarks.md](docs/benchmarks.md).\n<!-- end of benchmarks -->\n")
+
+
+COLOURS = {"adaptive": "#1b6ca8", "adaptive_plan": "#4f9bd0", "arrival": "#b9d3e6", "alloc_prefetch": "#c9c9c9", "demand": "#9a9a9a"}
+EXPLICIT_COLOUR = "#d08a3c"
+
+
+def draw(data, folder):
+    """One picture a group, a panel for each workload and budget; returns {group: file name}."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise SystemExit("matplotlib is missing, so no picture can be drawn: install python3-matplotlib, or give --no-pictures") from None
+    matplotlib.use("svg")
+    import matplotlib.pyplot as pyplot
+
+    # Ids in the file depend on the salt, so it is fixed; the date is left out below.
+    pyplot.rcParams.update({"svg.hashsalt": "spillway", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"})
+    made = {}
+    for part, group in GROUP_OF_PART.items():
+        panels = [(workload, share, rows_of(data, workload.name, share)) for workload in matrix.WORKLOADS if workload.part == part
+                  for share in shares_of(data, workload.name) if share != matrix.FITS]
+        panels = [panel for panel in panels if any(good(row) and row.get("times_bare") for row in panel[2].values())]
+        if not panels:
+            continue
+        heights = [1 + len(rows) for _, _, rows in panels]
+        figure, axes = pyplot.subplots(len(panels), 1, figsize=(8, 0.3 * sum(heights) + 0.55 * len(panels)), squeeze=False,
+                                       gridspec_kw={"height_ratios": heights})
+        for axis, (workload, share, rows) in zip(axes[:, 0], panels):
+            draw_panel(axis, workload, share, rows)
+        figure.tight_layout()
+        made[group] = f"benchmarks-{group}.svg"
+        figure.savefig(folder / made[group], metadata={"Date": None, "Creator": "benchmarks/report.py"})
+        pyplot.close(figure)
+    return made
+
+
+def draw_panel(axis, workload, share, rows):
+    ways = list(reversed(ways_in_order(rows)))
+    for place, way in enumerate(ways):
+        row = rows[way]
+        if good(row):
+            times = row["times_bare"]
+            axis.barh(place, times, color=COLOURS.get(way, EXPLICIT_COLOUR), height=0.7)
+            axis.text(times * 1.04, place, f"{times:.2f}" if times < 10 else f"{times:.0f}", va="center", fontsize=8)
+        else:
+            axis.text(1.04, place, note(row)[:40] or "no figure", va="center", fontsize=8, style="italic", color="#777777")
+    limits = next((row["limits"] for row in rows.values() if row.get("limits")), None)
+    if limits:
+        axis.axvline(limits["seconds"] / limits["bare_seconds"], color="#222222", linewidth=1, linestyle="--")
+    axis.set_yticks(range(len(ways)), [NAMES.get(way, way).strip("*") for way in ways])
+    axis.set_xscale("log")
+    most = max([row["times_bare"] for row in rows.values() if good(row)] + [2])
+    axis.set_xlim(0.8, most * 2)
+    axis.set_title(f"{workload.name}, budget {matrix.share_text(share)} of the peak: time of a step, times bare (dashed: the limit)", fontsize=9, loc="left")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="report.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", help="results of benchmarks/run.sh")
+    parser.add_argument("--docs", default=str(HERE.parent / "docs"), help="folder for benchmarks.md and pictures/ (default docs)")
+    parser.add_argument("--readme", action="store_true", help="print the README's short table, and write nothing")
+    parser.add_argument("--no-pictures", action="store_true")
+    arguments = parser.parse_args(words)
+    data = load(arguments.files)
+    if arguments.readme:
+        print(readme_text(data), end="")
+        return 0
+    docs = pathlib.Path(arguments.docs)
+    (docs / "pictures").mkdir(parents=True, exist_ok=True)
+    pictures = {} if arguments.no_pictures else draw(data, docs / "pictures")
+    (docs / "benchmarks.md").write_text(page(data, pictures))
+    print(f"{docs / 'benchmarks.md'} and {len(pictures)} pictures, from {len(data['rows'])} rows")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""Side by side on one GPU: programs bare, under Spillway's modes, and with explicit offload code, under the same memory limit.
+
+    benchmarks/run.sh --build build/release --out results --part 1 --limit 540
+
+Three parts of nine minutes each are the default table; --only and --shares choose other rows. A part always ends within --limit and
+writes its JSON after every row; what did not fit into the time is listed in it. `benchmarks/report.py` makes tables and pictures of it.
+
+Every row is a process of its own with a limit in steps and seconds. Results of all rows are compared with the bare run's. The limit of a
+row is a share of what the bare run took from the driver: a device budget under Spillway, whose peak is read from the trace and
+includes Spillway's own memory; for explicit code PyTorch's per-process limit (or the limit of CuPy's pool), and the peak is what that
+allocator took. Nothing here touches the card's clocks, power or modes.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "tests" / "gpu"))
+
+import figures
+import matrix
+from harness import GIB, Topic, add_arguments, expect
+
+OUT_OF_MEMORY_CODE = 3  # of the workloads
+RESERVE_SECONDS = 6  # kept for the last row's figures
+
+
+class Runner(Topic):
+    def __init__(self, name, arguments):
+        super().__init__(name, arguments)
+        self.only = ""  # the rows were chosen already
+        self.link = None
+        self.bare = {}  # by workload: {"run", "median", "peak", "allocated", "describe"}
+        self.shares = set()  # (workload, share) of all rows
+        self.plans = {}  # by (workload, share): what `spillway plan` said, with launches and steps of the trace
+        self.result["topic"] = "benchmarks"
+        self.result["command"] = shlex.join(["benchmarks/run.sh", *arguments.words])
+        self.result["not_run"] = []
+
+    def left(self):
+        return self.deadline - time.monotonic() - RESERVE_SECONDS
+
+    def execute(self, command, limit):
+        """Runs a command with standard output and error in files; returns (output, exit code or None after the limit, error tail)."""
+        command = [str(word) for word in command]
+        self.figures["commands"].append(shlex.join(command))
+        number = sum(len(step["commands"]) for step in self.result["steps"].values())
+        log = self.work / f"{self.name}-{number:03}.log"
+        errors = log.with_suffix(".err")
+        with open(log, "w") as out, open(errors, "w") as err:
+            # A session of its own, so that the limit ends what the command started as well.
+            process = subprocess.Popen(command, stdout=out, stderr=err, cwd=self.work, start_new_session=True)
+            try:
+                code = process.wait(timeout=max(1, limit))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                code = None
+        tail = errors.read_text(errors="replace").strip().splitlines()[-12:]
+        return log.read_text(errors="replace"), code, tail
+
+    def measure_link(self):
+        text, code, tail = self.execute([sys.executable, HERE / "workloads/link.py"], min(60, self.left()))
+        self.figures["error_tail"] = tail
+        expect(code == 0, f"link.py ended with {code}: {' | '.join(tail[-2:])}")
+        self.link = figures.read_lines(text)["link"]
+        self.figures["link"] = self.result["link"] = self.link
+        print("     " + ", ".join(f"{name} {rate / 1e9:.1f} GB/s" for name, rate in self.link.items()), flush=True)
+
+    def program(self, row):
+        pace = row.pace
+        command = [sys.executable, HERE / "workloads" / row.workload.script, *row.workload.flags, "--warmup", pace.warmup, "--steps", pace.steps,
+                   "--seconds", pace.seconds]
+        return command
+
+    def budget(self, row):
+        peak = self.bare[row.workload.name]["peak"]
+        extra = GIB if row.share == matrix.FITS else 0  # small programs: Spillway's own memory must fit as well
+        return int(peak * row.share) + extra
+
+    def run_row(self, row):
+        kept = self.figures
+        kept.update(workload=row.workload.name, what=row.workload.what, way=row.way, kind=row.kind, share=row.share, round=row.round)
+        bare = self.bare.get(row.workload.name)
+        expect(row.kind == "bare" or bare is not None, "not run: its bare run failed, so there is no peak to take a share of")
+        planned = row.workload.planned_bytes if bare is None else int(1.25 * bare["peak"]) + 2 * GIB
+        self.require_headroom(planned)
+        command, trace, wrapped = self.program(row), None, []
+        if row.share:
+            kept["budget_bytes"] = budget = self.budget(row)
+            kept["bare_peak_bytes"] = bare["peak"]
+        if row.kind == "explicit":
+            command += ["--offload", row.way, "--memory-limit", budget]
+        if row.kind == "spillway":
+            trace = self.work / f"{row.workload.name}-{matrix.share_text(row.share).rstrip('%')}-{row.way}.swt"
+            trace.unlink(missing_ok=True)
+            wrapped = [self.build / "bin/spillway", "run", "--trace", trace]
+            if row.way == "record":
+                wrapped += ["--mode", "off", "--telemetry-sample", "100%"]
+            elif row.way == "adaptive_plan":
+                plan = self.plans.get((row.workload.name, row.share))
+                expect(plan is not None, "not run: the adaptive row left no plan")
+                wrapped += ["--policy", plan["file"]]
+            else:
+                wrapped += ["--device-budget", budget, "--mode", row.mode]
+            wrapped += ["--"]
+        text, code, tail = self.execute([*wrapped, *command], min(row.limit_seconds, self.left()))
+        run = figures.read_lines(text)
+        kept["exit_code"], kept["error_tail"] = code, tail
+        self.note_times(row, run)
+        if trace is not None:
+            self.note_trace(row, run, trace)
+        if run["out_of_memory"] or code == OUT_OF_MEMORY_CODE:
+            kept["status"] = "out_of_memory"
+            expect(row.kind == "explicit", f"out of memory: {run['out_of_memory']}")
+            print(f"     {row.name}: does not fit into {budget / GIB:.1f} GiB", flush=True)
+            return
+        if code is None:
+            kept["status"] = "timed_out"
+            expect(kept.get("seconds_a_step"), f"ended after its limit without two steps: {' | '.join(tail[-2:])}")
+        else:
+            expect(code == 0, f"exit code {code}: {' | '.join(tail[-2:])}")
+            kept["status"] = "ok"
+        if row.kind == "bare":
+            self.note_bare(row, run)
+        self.compare(row, run)
+        self.say(row)
+        if row.way == "adaptive" and row.share != matrix.FITS:
+            self.make_plan(row, trace)
+        if row.way == "record":
+            self.predict(row, trace)
+        if trace is not None and row.way != "adaptive":
+            trace.unlink(missing_ok=True)
+
+    def note_times(self, row, run):
+        kept = self.figures
+        kept["describe"] = run["describe"]
+        seconds, cut = figures.measured_seconds(run)
+        kept["all_seconds"] = [step["seconds"] for step in figures.plain_steps(run)]
+        kept["seconds_a_step"] = figures.summary(seconds)
+        kept["cut_short"] = cut
+        kept["steady_after"] = figures.steady_after(run)
+        kept["named_seconds"] = figures.named_seconds(run)
+        if run["finish"]:
+            kept["finish"] = run["finish"]
+            kept["peak_bytes"] = run["finish"]["peak_bytes"]
+            kept["peak_by"] = "its allocator"
+
+    def note_trace(self, row, run, trace):
+        kept = self.figures
+        stats = self.stats(trace)
+        device = stats["devices"][0]
+        if row.share:
+            kept["peak_bytes"] = device["resident_peak"] + device["reserved"]
+            kept["peak_by"] = "the trace, with Spillway's own memory"
+        kept["trace"] = {"bytes": trace.stat().st_size, "launches": stats["launches"], "dropped_events": stats["dropped_events"],
+                         "resident_peak": device["resident_peak"], "reserved": device["reserved"], "moved_in": device["moved_in"],
+                         "moved_out": device["moved_out"], "managed_bytes": stats["allocations"]["managed"]["bytes"]}
+
+    def note_bare(self, row, run):
+        expect(run["finish"] and self.figures["seconds_a_step"], "it printed no steps or no end")
+        if row.workload.name not in self.bare:
+            self.bare[row.workload.name] = {"run": run, "median": self.figures["seconds_a_step"]["median"], "peak": run["finish"]["peak_bytes"],
+                                            "allocated": run["finish"]["allocated_bytes"], "describe": run["describe"]}
+
+    def compare(self, row, run):
+        """Against the bare run: results, time, and what the hardware allows."""
+        kept, bare = self.figures, self.bare[row.workload.name]
+        kept["agreement"] = agreement = figures.agreement(bare["run"], run)
+        allowed = row.workload.explicit_tolerance if row.kind == "explicit" else row.workload.tolerance
+        agreement["allowed"] = allowed
+        kept["correct"] = agreement["largest_difference"] <= allowed
+        median = kept["seconds_a_step"]["median"]
+        kept["times_bare"] = median / bare["median"]
+        if row.share:
+            about = bare["describe"]
+            kept["limits"] = figures.limits(bare["median"], bare["allocated"], kept["budget_bytes"], about["touched_bytes"], about["writes"],
+                                            self.link)
+            kept["share_of_limit"] = kept["limits"]["seconds"] / median
+            kept["within_budget"] = "peak_bytes" not in kept or kept["peak_bytes"] <= kept["budget_bytes"]
+            plan = self.plans.get((row.workload.name, row.share))
+            if row.way == "adaptive_plan" and plan:
+                kept["prediction"] = figures.prediction(plan["figures"], plan["launches"], plan["steps"], median)
+        expect(kept["correct"], f"results differ from the bare run's by {agreement['largest_difference']:.2g} of them; {allowed:g} is allowed")
+        expect(kept.get("within_budget", True), f"its peak of {kept.get('peak_bytes', 0) / GIB:.2f} GiB is over the budget")
+
+    def ask_plan(self, trace, budget, file):
+        """What `spillway plan` expects under this budget; the policy file goes to `file`. None, with a note, if it cannot say."""
+        kept = self.figures
+        command = [str(self.build / "bin/spillway"), "plan", str(trace), "--device-budget", str(budget), "-o", str(file), "--json"]
+        kept["commands"].append(shlex.join(command))
+        began = time.monotonic()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=max(1, min(60, self.left())))
+        except subprocess.TimeoutExpired:
+            kept["plan_error"] = "took too long"
+            return None
+        kept["plan_seconds"] = time.monotonic() - began
+        if done.returncode != 0:
+            kept["plan_error"] = done.stderr.strip()
+            return None
+        return json.loads(done.stdout)
+
+    def make_plan(self, row, trace):
+        kept = self.figures
+        file = trace.with_suffix(".toml")
+        expected = self.ask_plan(trace, kept["budget_bytes"], file)
+        if expected is None:
+            return
+        plan = {"file": file, "figures": expected, "launches": kept["trace"]["launches"], "steps": len(kept["all_seconds"])}
+        self.plans[(row.workload.name, row.share)] = plan
+        kept["plan"] = expected
+        kept["prediction"] = figures.prediction(expected, plan["launches"], plan["steps"], kept["seconds_a_step"]["median"])
+
+    def predict(self, row, trace):
+        """From a run where all fits: what each budget would cost, before any run under it."""
+        kept = self.figures
+        kept["predictions"] = {}
+        for share in sorted({share for name, share in self.shares if name == row.workload.name}, reverse=True):
+            budget = int(self.bare[row.workload.name]["peak"] * share)
+            expected = self.ask_plan(trace, budget, trace.with_suffix(".toml"))
+            if expected is not None:
+                launches, steps = kept["trace"]["launches"], len(kept["all_seconds"])
+                kept["predictions"][matrix.share_text(share)] = figures.prediction(expected, launches, steps, None)
+
+    def say(self, row):
+        kept = self.figures
+        text = f"     {row.name}: {1e3 * kept['seconds_a_step']['median']:.2f} ms a step, {kept['times_bare']:.2f} times bare"
+        if "share_of_limit" in kept:
+            text += f", {100 * kept['share_of_limit']:.0f}% of what the hardware allows"
+        print(text, flush=True)
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(prog="run.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    parser.set_defaults(limit=540.0)
+    parser.add_argument("--part", type=int, choices=matrix.PARTS, help="a third of the default table (default: all of it)")
+    parser.add_argument("--shares", help="budgets in place of the default ones, as percentages of the bare peak: 100,80,65,50,35")
+    parser.add_argument("--rounds", type=int, default=1, help="how often the ways are run in turn (default %(default)s)")
+    parser.add_argument("--list", action="store_true", help="print the rows and run nothing")
+    arguments = parser.parse_args(words)
+    arguments.words = words
+    arguments.mode = ""
+    if arguments.shares:
+        try:
+            arguments.shares = tuple(float(share) / 100 for share in arguments.shares.split(","))
+        except ValueError:
+            parser.error(f"--shares {arguments.shares} is no list of percentages such as 80,50")
+        if not all(0 < share <= 1 for share in arguments.shares):
+            parser.error("--shares must be from 1 to 100")
+    return arguments
+
+
+def main(words):
+    arguments = parse(words)
+    rows = matrix.plan(arguments.part, arguments.only, arguments.shares, arguments.rounds)
+    if arguments.list:
+        for row in rows:
+            print(f"{row.name}  (at least {row.least_seconds:.0f} s)")
+        print(f"{len(rows)} rows")
+        return 0
+    runner = Runner(f"benchmarks-part{arguments.part}" if arguments.part else "benchmarks", arguments)
+    if not rows:
+        print(f"no row matches --only {arguments.only}; see --list")
+        return 2
+    runner.shares = {(row.workload.name, row.share) for row in rows if row.share}
+    runner.step("link", runner.measure_link)
+    for row in rows:
+        if runner.left() < row.least_seconds:
+            runner.result["not_run"].append(row.name)
+            continue
+        runner.step(row.name, runner.run_row, row)
+    if runner.result["not_run"]:
+        print("not run, for lack of time: " + ", ".join(runner.result["not_run"]))
+    return runner.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,108 @@
+"""Tables and pictures from a made-up result."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import made_up
+import report
+
+try:
+    import matplotlib
+except ImportError:
+    matplotlib = None
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def write(self, result, name="2026-01-02-made-up.json"):
+        path = self.folder / name
+        path.write_text(json.dumps(result))
+        return str(path)
+
+    def start(self, *words):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            self.assertEqual(report.main(list(words)), 0)
+        return output.getvalue()
+
+    def page(self, result, *words):
+        self.start(self.write(result), "--docs", str(self.folder / "docs"), "--no-pictures", *words)
+        return (self.folder / "docs/benchmarks.md").read_text()
+
+    def test_the_page_says_machine_date_command_and_figures(self):
+        page = self.page(made_up.result())
+        for text in ("Made-up card", "2026-01-02", "benchmarks/run.sh --made-up", "left/out", "50.0 GB/s in",
+                     "| 65% | **Spillway adaptive** | 200.0 | 200.0 to 200.0 (5) | 2.00 |", "| 65% | raw managed memory | 4,000 |"):
+            self.assertIn(text, page)
+        # 7.5 of 8 GiB are in use; at half of 8 GiB 3.5 GiB must cross each way.
+        self.assertIn("At 50%: 3.50 GiB must come in and 3.50 GiB go out a step", page)
+
+    def test_where_all_fits_a_ratio_is_given(self):
+        self.assertIn("| 1.0030 | 3 in turn |", self.page(made_up.result((3,))))
+
+    def test_targets_are_met_or_missed_by_the_rows(self):
+        result = made_up.result((1,))
+        page = self.page(result)
+        self.assertIn("| at least 3 times as fast as raw managed memory | train_states, 65% | 20.00 | 3 | met |", page)
+        self.assertIn("| at least 0.85 of what the hardware allows | train_states, 65% | 0.50 | 0.85 | **missed** |", page)
+
+    def test_what_failed_or_does_not_fit_stands_in_the_table(self):
+        result = made_up.result((1,))
+        result["steps"]["train_compute/65%/save_on_cpu"].update(status="out_of_memory")
+        result["steps"]["train_compute/65%/demand"].update(result="fail", error="results differ | by 2")
+        page = self.page(result)
+        self.assertIn("| 65% | save_on_cpu (PyTorch) | - | - | - | - | - | does not fit |", page)
+        self.assertIn("failed: results differ / by 2", page)
+
+    def test_predictions_are_compared(self):
+        page = self.page(made_up.result((1,)))
+        # Expected 190 before and 210 after; measured 200 and 180.
+        self.assertIn("| train_states | 65% | 190.0 | -5% | 210.0 | +17% | 200.0 | 180.0 |", page)
+
+    def test_a_later_file_replaces_rows_of_an_earlier_one(self):
+        later = made_up.result((1,))
+        later["steps"] = {"train_states/65%/adaptive": later["steps"]["train_states/65%/adaptive"]}
+        later["steps"]["train_states/65%/adaptive"]["seconds_a_step"]["median"] = 0.123
+        files = [self.write(made_up.result((1,)), "a.json"), self.write(later, "b.json")]
+        self.start(*files, "--docs", str(self.folder / "docs"), "--no-pictures")
+        page = (self.folder / "docs/benchmarks.md").read_text()
+        self.assertIn("| 65% | **Spillway adaptive** | 123.0 |", page)
+        self.assertIn("(results/b.json)", page)
+
+    def test_the_short_table_is_between_markers(self):
+        text = self.start(self.write(made_up.result()), "--readme")
+        self.assertTrue(text.startswith("<!-- benchmarks"))
+        self.assertTrue(text.endswith("<!-- end of benchmarks -->\n"))
+        self.assertIn("| 65% | 100.0 | **200.0** | 100.0 | 250.0 (ZeRO-Offload style) | 800.0 | 4,000 |", text)
+
+    def test_another_file_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "is no result of benchmarks/run.sh"):
+            report.main([self.write({"topic": "modes", "steps": {}})])
+
+    @unittest.skipUnless(matplotlib, "needs python3-matplotlib")
+    def test_pictures_are_the_same_each_time(self):
+        made = []
+        for number in range(2):
+            docs = self.folder / f"docs{number}"
+            self.start(self.write(made_up.result()), "--docs", str(docs))
+            made.append({path.name: path.read_text() for path in (docs / "pictures").iterdir()})
+        self.assertEqual(sorted(made[0]), ["benchmarks-arrays.svg", "benchmarks-decoding.svg", "benchmarks-training.svg"])
+        self.assertEqual(made[0], made[1])
+        self.assertIn("train_states, budget 65%", made[0]["benchmarks-training.svg"])
+        self.assertNotIn("2026", made[0]["benchmarks-training.svg"])
+        self.assertIn("pictures/benchmarks-training.svg", (docs / "benchmarks.md").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

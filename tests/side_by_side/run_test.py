@@ -1,0 +1,122 @@
+"""The runner end to end, with stand-ins for the card, the command and the workloads."""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import fakes
+import matrix
+import run
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.before = {name: os.environ.get(name) for name in ("PATH", "FAKE_WRONG")}
+        self.kept = (run.HERE, matrix.WORKLOADS)
+        fakes.make(self.folder, ROOT / "benchmarks/workloads")
+        run.HERE = self.folder
+        pace = matrix.Pace(3, 4, 60)
+        matrix.WORKLOADS = (
+            matrix.Workload("fake", "fake.py", (), ("by_hand",), 1, (0.8, 0.5), "a stand-in", pace, pace, pace, pace, pace, start_seconds=1),
+            matrix.Workload("fits_fake", "fake.py", (), (), 1, (matrix.FITS,), "another", pace, pace, start_seconds=1))
+
+    def tearDown(self):
+        run.HERE, matrix.WORKLOADS = self.kept
+        for name, value in self.before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self.temporary.cleanup()
+
+    def start(self, *words):
+        self.output = io.StringIO()
+        with contextlib.redirect_stdout(self.output):
+            code = run.main(["--build", str(self.folder / "build"), "--out", str(self.folder / "out"), "--work", str(self.folder / "work"), *words])
+        files = list((self.folder / "out").glob("*.json"))
+        return code, json.loads(files[0].read_text()) if files else None
+
+    def test_every_way_is_run_and_compared_with_bare(self):
+        code, result = self.start("--part", "1")
+        self.assertEqual(code, 0, self.output.getvalue())
+        rows = result["steps"]
+        self.assertEqual(result["not_run"], [])
+        for share in ("80%", "50%"):
+            for way in ("adaptive", "by_hand", "adaptive_plan", "alloc_prefetch", "demand", "arrival"):
+                self.assertIn(f"fake/{share}/{way}", rows)
+        bare, adaptive = rows["fake/bare"], rows["fake/80%/adaptive"]
+        self.assertAlmostEqual(bare["seconds_a_step"]["median"], 0.01)
+        self.assertEqual(bare["seconds_a_step"]["count"], 4)
+        self.assertEqual((adaptive["budget_bytes"], adaptive["peak_bytes"]), (800, 720))
+        self.assertTrue(adaptive["correct"])
+        self.assertEqual(adaptive["agreement"]["compared"], 7)
+        self.assertAlmostEqual(adaptive["times_bare"], 2)
+        self.assertAlmostEqual(rows["fake/80%/demand"]["times_bare"], 50)
+        # 100 bytes must come in and go out; the bare step is longer than that takes.
+        self.assertEqual((adaptive["limits"]["bytes_in"], adaptive["limits"]["bytes_out"]), (100, 100))
+        self.assertAlmostEqual(adaptive["share_of_limit"], 0.5)
+        self.assertEqual(adaptive["steady_after"], 1)
+
+    def test_code_that_does_not_fit_is_a_result_and_no_failure(self):
+        code, result = self.start("--only", "by_hand")
+        self.assertEqual(code, 0, self.output.getvalue())
+        self.assertEqual(result["steps"]["fake/80%/by_hand"]["status"], "ok")
+        self.assertEqual(result["steps"]["fake/50%/by_hand"]["status"], "out_of_memory")
+        self.assertIn("does not fit", self.output.getvalue())
+
+    def test_a_plan_is_used_and_its_expectation_compared(self):
+        code, result = self.start("--only", "50%/adaptive_plan|record")
+        self.assertEqual(code, 0, self.output.getvalue())
+        row = result["steps"]["fake/50%/adaptive_plan"]
+        self.assertTrue(any("--policy" in command for command in row["commands"]))
+        # 400 launches in 7 steps are about six iterations of 10.
+        self.assertEqual(row["prediction"]["units_in_step"], 6)
+        self.assertAlmostEqual(row["prediction"]["error"], (6 * 0.0205 - 0.02) / 0.02)
+        self.assertEqual(list(result["steps"]["fake/record"]["predictions"]), ["50%"])
+
+    def test_wrong_results_fail_the_row(self):
+        os.environ["FAKE_WRONG"] = "1"
+        code, result = self.start("--only", "80%/(demand|arrival)")
+        self.assertEqual(code, 1)
+        self.assertEqual(result["steps"]["fake/80%/demand"]["result"], "fail")
+        self.assertFalse(result["steps"]["fake/80%/demand"]["correct"])
+        self.assertEqual(result["steps"]["fake/80%/arrival"]["result"], "pass")
+
+    def test_what_has_no_time_left_is_listed(self):
+        code, result = self.start("--part", "1", "--limit", str(run.RESERVE_SECONDS + 1))
+        self.assertIn("fake/bare", result["not_run"])
+        self.assertIn("not run, for lack of time", self.output.getvalue())
+
+    def test_a_card_that_is_nearly_full_is_refused(self):
+        fakes.make(self.folder, ROOT / "benchmarks/workloads", free_mib=20000)
+        code, result = self.start("--only", "80%/demand")
+        self.assertEqual(code, 1)
+        self.assertIn("less than half of that is allowed", result["steps"]["fake/bare"]["error"])
+        self.assertIn("no peak to take a share of", result["steps"]["fake/80%/demand"]["error"])
+
+    def test_fitting_rows_alternate_with_bare_ones(self):
+        code, result = self.start("--only", "fits_fake")
+        self.assertEqual(code, 0, self.output.getvalue())
+        self.assertEqual([name for name in result["steps"] if name != "link"],
+                         ["fits_fake/bare", "fits_fake/fits/adaptive", "fits_fake/bare/2", "fits_fake/fits/adaptive/2", "fits_fake/bare/3",
+                          "fits_fake/fits/adaptive/3"])
+
+    def test_a_missing_row_and_bad_shares_are_said(self):
+        self.assertEqual(self.start("--only", "nothing_like_it")[0], 2)
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            self.start("--shares", "80,x")
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            self.start("--shares", "150")
+
+
+if __name__ == "__main__":
+    unittest.main()
