@@ -86,7 +86,7 @@ class Matrix(Topic):
         """A run under Spillway with a trace for each process; `budget` None: none is set."""
         folder = self.traces / f"{program.name}.{kind}"
         folder.mkdir()
-        options = ["--trace", str(folder / ("%r.%p.swt" if program.policy else "%p.swt")), "--host-budget", str(int(host_budget))]
+        options = ["--trace", str(folder / ("rank.%r.swt" if program.policy else "%p.swt")), "--host-budget", str(int(host_budget))]
         if budget is not None:
             options += ["--device-budget", str(int(budget))]
         if program.policy:

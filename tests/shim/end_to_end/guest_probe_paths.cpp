@@ -44,8 +44,6 @@ double sum_of_first(const std::vector<CUdeviceptr>& blocks) {
 void work_beside_a_capture(const Device& device, const std::vector<CUdeviceptr>& blocks, CUdeviceptr& inside) {
   CUstream stream = nullptr;
   cuCtxSetCurrent(device.context);
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  say("beside: relax", cuThreadExchangeStreamCaptureMode(&mode));
   say("beside: stream", cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   std::uint64_t failed = 0;
   for (int round = 0; round < 3; ++round) {
@@ -54,9 +52,11 @@ void work_beside_a_capture(const Device& device, const std::vector<CUdeviceptr>&
     }
   }
   say("beside: failed launches", failed);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  say("beside: relax", cuThreadExchangeStreamCaptureMode(&mode));
   say("beside: alloc", cuMemAlloc_v2(&inside, kBlock));
-  say("beside: done", cuStreamSynchronize(stream));
   say("beside: back", cuThreadExchangeStreamCaptureMode(&mode));
+  say("beside: done", cuStreamSynchronize(stream));
 }
 
 CUmemAllocationProp shareable() {
@@ -137,6 +137,7 @@ void first_spill_in_a_capture() {
       blocks.push_back(block);
       say("clear", cuMemsetD8Async(block, 0, kBlock, beside));
     }
+    cuThreadExchangeStreamCaptureMode(&mode);
     for (int round = 0; round < 2; ++round) {
       for (const CUdeviceptr each : blocks) say("beside", launch_add_one(device, each, kBlock, beside));
     }
