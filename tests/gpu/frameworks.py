@@ -67,8 +67,7 @@ class Matrix(Topic):
             try:
                 code = process.wait(timeout=limit)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                end_all(process)
                 raise Failure(f"{name}: took longer than {limit:.0f} s; see {path}") from None
         return Run(code, path.read_text(errors="replace"), time.monotonic() - start)
 
@@ -163,8 +162,10 @@ class Matrix(Topic):
         host = RETRY_HOST_BUDGET if program.expectation == row_evaluation.RETRIES else HOST_BUDGET
         runs["half"] = half = self.shimmed(program, "fits" if fits else "half", budget, host_budget=host)
         refused = any("error" in row for row in half.rows.values())
-        if program.expectation == row_evaluation.EXPORTS or (program.expectation == row_evaluation.SPILLS_OR_REFUSES and refused):
+        if program.expectation == row_evaluation.SPILLS_OR_REFUSES and refused:
             runs["generous"] = self.shimmed(program, "generous", 2 * peak + GIB)
+        if program.expectation == row_evaluation.EXPORTS:
+            runs["generous"] = self.shimmed(program, "generous", None)  # a budget would make a part of it managed
         if program.demand:
             runs["demand"] = self.shimmed(program, "demand", budget, mode="demand", flags=program.demand)
 
@@ -315,6 +316,20 @@ class Matrix(Topic):
         code = super().finish()
         print(f"{self.name}: {len(not_installed)} not installed {not_installed}, {len(not_run)} not run {not_run}")
         return 1 if not_run else code
+
+
+def end_all(process):
+    """Ends a process that has a session of its own. It is asked first: torchrun's ranks have sessions of theirs, and only it ends them."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(timeout=4)
+    except subprocess.TimeoutExpired:
+        pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 def figures_of(row):

@@ -62,7 +62,8 @@ def add_up(traces):
             figures["spilled_bytes"] += device["on_host_peak"]
             figures["moved_in_bytes"] += device["moved_in"]
             figures["moved_out_bytes"] += device["moved_out"]
-            resident = device["resident_peak"] + device["reserved"]
+            # The peak is of managed memory; what is plain is known as it was at the end.
+            resident = max(device["resident_peak"], device["plain"]) + device["reserved"]
             figures["resident_peak_bytes"] = max(figures["resident_peak_bytes"], resident)
             figures["budget_bytes"] = max(figures["budget_bytes"], device["budget"])
             if device["budget"] and resident > device["budget"]:

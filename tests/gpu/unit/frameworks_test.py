@@ -67,7 +67,7 @@ class Runner(unittest.TestCase):
         stats = {"launches": launches, "graph_launches": graph_launches, "dropped_events": 0, "dropped_frames": 0, "whole": True, "rank": "",
                  "by_kernel": graphs_row if graph_launches else [],
                  "allocations": {"by_kind": kind, "managed": {"bytes": 9}, "device": {"bytes": 1}, "refused": {"count": 0}},
-                 "devices": [{"device": 0, "on_host_peak": spilled, "moved_in": 0, "moved_out": 0, "resident_peak": 1, "reserved": 1,
+                 "devices": [{"device": 0, "on_host_peak": spilled, "moved_in": 0, "moved_out": 0, "resident_peak": 1, "plain": 1, "reserved": 1,
                               "budget": 200 << 20}]}
         arguments = ["frameworks.sh", "--build", str(self.folder), "--out", str(self.folder / "out"), "--work", str(self.folder / "work"),
                      "--pairs", "2", "--jobs", "2", *flags]
@@ -124,6 +124,15 @@ class Runner(unittest.TestCase):
     def test_what_takes_too_long_is_ended_and_fails(self):
         result = self.run_matrix([Program("slow", ("sleep", "60"), ROWS, limit=4)])
         self.assertIn("took longer than 4 s", result["rows"]["slow"]["problems"][0])
+
+    def test_what_a_slow_program_started_is_ended_with_it(self):
+        number = self.folder / "child"
+        code = ("import subprocess, sys, time\nchild = subprocess.Popen(['sleep', '600'])\n"
+                f"open({str(number)!r}, 'w').write(str(child.pid))\ntime.sleep(600)")
+        self.run_matrix([Program("slow", (sys.executable, "-c", code), ROWS, limit=4)])
+        status = pathlib.Path(f"/proc/{number.read_text()}/stat")
+        state = status.read_text().rsplit(")", 1)[1].split()[0] if status.exists() else "gone"
+        self.assertIn(state, ("gone", "Z", "X"))
 
     def test_a_missing_package_is_no_pass_and_no_failure(self):
         result = self.run_matrix([Program("one", says(GOOD), ROWS), Program("two", says(GOOD), ROWS, needs=("no_such_package",))])

@@ -12,7 +12,7 @@ def stats(**changes):
         "launches": 40, "graph_launches": 0, "dropped_events": 0, "dropped_frames": 0, "whole": True, "rank": "",
         "allocations": {"by_kind": {"linear": {"count": 3, "bytes": 2000}, "physical": {"count": 0, "bytes": 0}},
                         "managed": {"count": 2, "bytes": 1900}, "device": {"count": 1, "bytes": 100}, "refused": {"count": 0, "bytes": 0}},
-        "devices": [{"device": 0, "on_host_peak": 1200, "moved_in": 10, "moved_out": 20, "resident_peak": 800, "reserved": 100,
+        "devices": [{"device": 0, "on_host_peak": 1200, "moved_in": 10, "moved_out": 20, "resident_peak": 800, "plain": 0, "reserved": 100,
                      "budget": 1000}],
         "by_kernel": [{"name": "add", "host_bytes": 5}],
     }
@@ -22,5 +22,5 @@ def stats(**changes):
 
 def fitting(**changes):
     """A trace of a run in which nothing had to leave the device."""
-    device = {"device": 0, "on_host_peak": 0, "moved_in": 0, "moved_out": 0, "resident_peak": 2000, "reserved": 0, "budget": 9000}
+    device = {"device": 0, "on_host_peak": 0, "moved_in": 0, "moved_out": 0, "resident_peak": 2000, "plain": 0, "reserved": 0, "budget": 9000}
     return stats(devices=[device], **changes)

@@ -81,6 +81,10 @@ class Spills(unittest.TestCase):
         device = {**stats()["devices"][0], "resident_peak": 901}
         self.assert_fails("resident peak 1001 is over the budget of 1000", traces=[stats(devices=[device])])
 
+    def test_more_plain_memory_than_the_budget_fails(self):
+        device = {**stats()["devices"][0], "plain": 950}
+        self.assert_fails("over the budget of 1000", traces=[stats(devices=[device])])
+
     def test_memory_that_was_not_seen_fails(self):
         self.assert_fails("were seen", bare={**BARE, "peak_bytes": 3000}, half={**BARE, "peak_bytes": 3000})
 
