@@ -34,9 +34,9 @@ GIVE_UP_BEFORE = 12  # seconds before the deadline in which nothing new is start
 class Run:
     """What one process, with its children, left behind."""
 
-    def __init__(self, code, text, seconds, trace=None):
-        self.code, self.text, self.seconds = code, text, seconds
-        self.trace, self.stats = trace, {}
+    def __init__(self, process, text, seconds):
+        self.code, self.process, self.text, self.seconds = process.returncode, process.pid, text, seconds
+        self.trace, self.stats = None, {}
         self.rows = row_evaluation.parse_results(text)
 
 
@@ -65,11 +65,11 @@ class Matrix(Topic):
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=self.traces,
                                        start_new_session=True, env={**os.environ, **environment})
             try:
-                code = process.wait(timeout=limit)
+                process.wait(timeout=limit)
             except subprocess.TimeoutExpired:
                 end_all(process)
                 raise Failure(f"{name}: took longer than {limit:.0f} s; see {path}") from None
-        return Run(code, path.read_text(errors="replace"), time.monotonic() - start)
+        return Run(process, path.read_text(errors="replace"), time.monotonic() - start)
 
     def bare(self, program):
         return self.process(f"{program.name}.bare", list(program.command), program.limit,
@@ -95,7 +95,7 @@ class Matrix(Topic):
         command = [str(self.build / "bin/spillway"), "run", *options, "--", *program.command, *flags]
         run = self.process(f"{program.name}.{kind}", command, program.limit * 1.5, self.environment_of(program))
         run.stats = self.stats_of(folder)
-        run.trace = row_evaluation.add_up(row_evaluation.traces_of(run.stats))
+        run.trace = row_evaluation.add_up(row_evaluation.traces_of(run.stats), run.process)
         return run
 
     def stats_of(self, folder):
@@ -189,6 +189,9 @@ class Matrix(Topic):
             if half and "values" in half:
                 entry["worst_difference"] = row_evaluation.worst_difference(bare["values"], half["values"])
                 entry["figures"] = figures_of(half)
+        if half and half.get("bytes_limit") and runs.get("budget"):
+            entry["limit_share"] = half["bytes_limit"] / (runs["budget"] + HOST_BUDGET)
+            entry["remarks"].append(f"its own limit is {entry['limit_share']:.0%} of what it sees, device and host budget together")
         entry.update(budget_bytes=runs.get("budget"), trace=trace("half"), generous_trace=trace("generous"),
                      seconds={kind: round(run.seconds, 1) for kind, run in runs.items() if isinstance(run, Run)},
                      exit_codes={kind: run.code for kind, run in runs.items() if isinstance(run, Run)})

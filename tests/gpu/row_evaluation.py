@@ -39,8 +39,9 @@ def traces_of(stats):
     return stats["traces"] if "traces" in stats else [stats]
 
 
-def add_up(traces):
-    """Figures of a run, from the stats of its processes' traces."""
+def add_up(traces, program=None):
+    """Figures of a run, from the stats of its processes' traces. `program`: the process that was started. Whether its trace is whole
+    counts, or that of the busiest if it has none: what it forks may end by _exit, which cuts a trace."""
     figures = {"traces": len(traces), "launches": 0, "graph_launches": 0, "dropped": 0, "managed_bytes": 0, "plain_bytes": 0,
                "refused": 0, "spilled_bytes": 0, "moved_in_bytes": 0, "moved_out_bytes": 0, "allocations": {}, "whole": False,
                "resident_peak_bytes": 0, "budget_bytes": 0, "over_budget": [], "on_host_touched_by_graphs_bytes": 0}
@@ -71,8 +72,9 @@ def add_up(traces):
         for kernel in trace.get("by_kernel", []):
             if kernel["name"].startswith("(graphs"):
                 figures["on_host_touched_by_graphs_bytes"] += kernel["host_bytes"]
-        if trace["launches"] > most:  # the process that does the work
-            most = trace["launches"]
+        importance = math.inf if trace["pid"] == program else trace["launches"]
+        if importance > most:
+            most = importance
             figures["whole"] = trace["whole"]
     return figures
 

@@ -64,7 +64,7 @@ class Runner(unittest.TestCase):
     def run_matrix(self, programs=(), graphs=(), timings=(), two=(), flags=(), spilled=1, launches=40, graph_launches=0):
         kind = {"linear": {"count": 3, "bytes": 900 << 20}}
         graphs_row = [{"name": "(graphs and unknown)", "host_bytes": 5}]
-        stats = {"launches": launches, "graph_launches": graph_launches, "dropped_events": 0, "dropped_frames": 0, "whole": True, "rank": "",
+        stats = {"launches": launches, "graph_launches": graph_launches, "dropped_events": 0, "dropped_frames": 0, "whole": True, "rank": "", "pid": 7,
                  "by_kernel": graphs_row if graph_launches else [],
                  "allocations": {"by_kind": kind, "managed": {"bytes": 9}, "device": {"bytes": 1}, "refused": {"count": 0}},
                  "devices": [{"device": 0, "on_host_peak": spilled, "moved_in": 0, "moved_out": 0, "resident_peak": 1, "plain": 1, "reserved": 1,
@@ -90,6 +90,12 @@ class Runner(unittest.TestCase):
         flags = json.loads((self.folder / "work/frameworks/one.half/7.swt").read_text())
         self.assertEqual(flags[flags.index("--device-budget") + 1], str(200 << 20))
         self.assertEqual(flags[flags.index("--host-budget") + 1], str(frameworks.HOST_BUDGET))
+
+    def test_a_limit_that_the_program_takes_of_what_it_sees_is_a_figure(self):
+        limit = (200 << 20) + frameworks.HOST_BUDGET
+        result = self.run_matrix([Program("one", says({**GOOD, "bytes_limit": 3 * limit // 4}), ROWS)])
+        self.assertEqual(result["rows"]["one"]["limit_share"], 0.75)
+        self.assertIn("its own limit is 75% of what it sees", result["rows"]["one"]["remarks"][0])
 
     def test_a_wrong_result_fails_the_row_and_the_script(self):
         result = self.run_matrix([Program("one", says(GOOD, {**GOOD, "values": [1, 3]}), ROWS)])

@@ -9,7 +9,7 @@ REFUSAL_LINE = "spillway[7] warning: out of memory: 64 MiB asked for, 1 MiB over
 def stats(**changes):
     """One trace's part of `spillway stats --json --by kernel`: 1,200 bytes of 2,000 on the host."""
     trace = {
-        "launches": 40, "graph_launches": 0, "dropped_events": 0, "dropped_frames": 0, "whole": True, "rank": "",
+        "launches": 40, "graph_launches": 0, "dropped_events": 0, "dropped_frames": 0, "whole": True, "rank": "", "pid": 7,
         "allocations": {"by_kind": {"linear": {"count": 3, "bytes": 2000}, "physical": {"count": 0, "bytes": 0}},
                         "managed": {"count": 2, "bytes": 1900}, "device": {"count": 1, "bytes": 100}, "refused": {"count": 0, "bytes": 0}},
         "devices": [{"device": 0, "on_host_peak": 1200, "moved_in": 10, "moved_out": 20, "resident_peak": 800, "plain": 0, "reserved": 100,

@@ -29,7 +29,14 @@ class Results(unittest.TestCase):
 
 
 class Traces(unittest.TestCase):
-    def test_processes_are_added_up_and_the_busiest_says_whether_it_is_whole(self):
+    def test_whether_it_is_whole_says_the_process_that_was_started_or_the_busiest(self):
+        both = [stats(pid=7, launches=2), stats(pid=8, launches=40, whole=False)]
+        self.assertTrue(add_up(both, 7)["whole"])
+        self.assertFalse(add_up(both, 8)["whole"])
+        self.assertFalse(add_up(both, 9)["whole"])
+        self.assertFalse(add_up(both)["whole"])
+
+    def test_processes_are_added_up(self):
         figures = add_up([stats(), stats(launches=2, whole=False)])
         self.assertEqual((figures["traces"], figures["launches"], figures["spilled_bytes"]), (2, 42, 2400))
         self.assertEqual(figures["allocations"], {"linear": {"count": 6, "bytes": 4000}})
