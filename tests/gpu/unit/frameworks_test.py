@@ -61,7 +61,7 @@ class Runner(unittest.TestCase):
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
 
-    def run_matrix(self, programs=(), graphs=(), timings=(), two=(), flags=(), spilled=1, launches=40, graph_launches=0):
+    def run_matrix(self, programs=(), graphs=(), timings=(), two=(), flags=(), spilled=1, launches=40, graph_launches=0, ranks=None, gpus=1):
         kind = {"linear": {"count": 3, "bytes": 900 << 20}}
         graphs_row = [{"name": "(graphs and unknown)", "host_bytes": 5}]
         stats = {"launches": launches, "graph_launches": graph_launches, "dropped_events": 0, "dropped_frames": 0, "whole": True, "rank": "", "pid": 7,
@@ -69,6 +69,9 @@ class Runner(unittest.TestCase):
                  "allocations": {"by_kind": kind, "managed": {"bytes": 9}, "device": {"bytes": 1}, "refused": {"count": 0}},
                  "devices": [{"device": 0, "on_host_peak": spilled, "moved_in": 0, "moved_out": 0, "resident_peak": 1, "plain": 1, "reserved": 1,
                               "budget": 200 << 20}]}
+        if ranks:
+            stats = {"traces": [{**stats, "rank": rank, "pid": 10 + number} for number, rank in enumerate(ranks)], "one_run": True}
+        (self.folder / "bin/nvidia-smi").write_text(CARD.replace('echo "GPU 0: card"', "; ".join(['echo "GPU 0: card"'] * gpus)))
         arguments = ["frameworks.sh", "--build", str(self.folder), "--out", str(self.folder / "out"), "--work", str(self.folder / "work"),
                      "--pairs", "2", "--jobs", "2", *flags]
         environment = {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "STATS": json.dumps(stats)}
@@ -167,6 +170,19 @@ class Runner(unittest.TestCase):
     def test_two_gpus_are_needed_for_two(self):
         result = self.run_matrix(two=[Program("two.ddp", says(GOOD), ROWS)], flags=("--two",))
         self.assertEqual((result["rows"]["two.ddp"]["result"], self.code), ("not run", 1))
+
+    def test_each_rank_has_a_trace_of_its_own(self):
+        program = Program("two.ddp", says(GOOD), ROWS, policy="nccl.toml")
+        result = self.run_matrix(two=[program], flags=("--two",), ranks=["0", "1"], gpus=2)
+        row = result["rows"]["two.ddp"]
+        self.assertEqual((row["result"], row["ranks"], row["one_run"], result["gpus"], self.code), ("pass", ["0", "1"], True, 2, 0))
+        flags = json.loads((self.folder / "work/frameworks_two/two.ddp.half/rank.0.swt").read_text())
+        self.assertEqual(flags[flags.index("--policy") + 1], "nccl.toml")
+
+    def test_a_rank_without_a_trace_fails(self):
+        program = Program("two.ddp", says(GOOD), ROWS, policy="nccl.toml")
+        row = self.run_matrix(two=[program], flags=("--two",), ranks=["0"], gpus=2)["rows"]["two.ddp"]
+        self.assertIn("traces with launches are of ranks ['0'], 0 and 1 were expected", row["problems"])
 
     def test_only_chooses_and_nothing_chosen_is_no_success(self):
         programs = [Program("one", says(GOOD), ROWS), Program("two", says(GOOD), ROWS)]
