@@ -3,6 +3,8 @@
 // stream.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <mutex>
 
 #include "policy/event.hpp"
@@ -13,6 +15,9 @@ namespace spillway::shim {
 
 class MigrationContext {
  public:
+  // What is free on the device now, by the calling thread's current context, if that is one of this device. Before the
+  // context is made: what it takes is the difference. The first word counts. Any thread.
+  void note_free(policy::DeviceIndex device);
   // Makes the context, once; the calling thread's current context stays what it was. `made_now` says that this call
   // made it, and `took` how much device memory went with it (0 if unknown). Any thread; blocks while another makes it.
   struct Made {
@@ -34,6 +39,7 @@ class MigrationContext {
   CUcontext context_ = nullptr;
   CUdevice device_ = 0;
   policy::Bytes took_;
+  std::atomic<std::size_t> free_before_{0};
 };
 
 // A stream in the context that is current on this thread. Owned and used by one thread.
