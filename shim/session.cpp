@@ -36,6 +36,16 @@ bool spilled(const AllocationAnswer& answer, const AllocationRequest& request) {
   return answer.backing == policy::Backing::managed && request.kind != policy::AllocationKind::program_managed;
 }
 
+void warn_of_small_budget(DeviceIndex device, const policy::DeviceTotals& totals) {
+  const Bytes least = totals.reserved + policy::kChunk * 64;
+  SPILLWAY_LOG_FOR(
+      warning, device.value,
+      "device {}: the budget of {} leaves nothing for the program, as Spillway's own context for moves takes "
+      "{} of it: plain memory will be refused; set memory.device_budget (--device-budget) to {} or more",
+      device.value, policy::format_bytes(totals.budget), policy::format_bytes(totals.reserved),
+      policy::format_bytes(least));
+}
+
 bool can_advise(const Driver& real) {
   return (real.cuMemAdvise_v2 != nullptr || real.cuMemAdvise != nullptr) &&
          (real.cuMemPrefetchAsync_v2 != nullptr || real.cuMemPrefetchAsync != nullptr);
@@ -53,6 +63,7 @@ bool Session::Work::blocking() const {
 Session::Session(RunSettings run, std::uint32_t device_count)
     : settings_(std::move(run.settings)),
       has_rules_(!run.rules.empty()),
+      policy_file_(run.policy_file),
       started_(now()),
       acts_before_launches_(settings_.mode == policy::ModeName::demand ||
                             settings_.mode == policy::ModeName::alloc_prefetch),
@@ -66,20 +77,26 @@ Session::Session(RunSettings run, std::uint32_t device_count)
             }
             move_ended(move.decision, outcome, result, took);
             if (outcome == policy::MoveOutcome::failed) {
-              SPILLWAY_LOG(warning, "the driver refused to move {} ({}); the program goes on without it",
-                           policy::format_bytes(move.bytes), error_name(result));
+              SPILLWAY_LOG_ONCE(warning, "the driver refused to move {} ({}); the program goes on without it",
+                                policy::format_bytes(move.bytes), error_name(result));
             }
           },
           [this](DeviceIndex device, Bytes bytes) {
             Work work;
+            policy::DeviceTotals totals;
             {
               const std::unique_lock lock(mutex_);
               decide(policy::DeviceReserved{device, bytes, "migration context"}, work);
+              totals = engine_.totals(device);
             }
+            if (totals.budget < totals.reserved + policy::kChunk) warn_of_small_budget(device, totals);
+            SPILLWAY_LOG_FOR(debug, device.value, "device {}: our own context takes {} of its memory", device.value,
+                             policy::format_bytes(totals.reserved));
             carry_out(work);
           },
           [](const char* what, std::chrono::seconds since) {
-            SPILLWAY_LOG(warning, "{} has been stuck for {} s in the driver", what, since.count());
+            SPILLWAY_LOG_FOR(warning, subject_of(what), "{} has been stuck for {} s in the driver", what,
+                             since.count());
           },
       }) {
   see_devices(device_count);
@@ -151,6 +168,9 @@ void Session::carry_out(const Work& work) {
   for (std::size_t index = 0; index < work.decisions.size(); ++index) {
     const policy::Decision& decision = work.decisions[index];
     const std::optional<Registered>& target = work.targets[index];
+    if (const auto* note = std::get_if<policy::Note>(&decision.body)) {
+      SPILLWAY_LOG(debug, "policy: {}", note->text);
+    }
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
       policy::DriverResult result;
@@ -158,12 +178,12 @@ void Session::carry_out(const Work& work) {
       migration_.with_context(target->device, "an advice", [&] {
         result = give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
       });
-      if (!result.ok()) SPILLWAY_LOG(warning, "the driver refused an advice ({})", error_name(result));
+      if (!result.ok()) SPILLWAY_LOG_ONCE(warning, "the driver refused an advice ({})", error_name(result));
     } else if (const auto* move = std::get_if<policy::MoveRange>(&decision.body)) {
       if (!queue(decision.id, *move, *target)) move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {});
     } else if (const auto* cancel = std::get_if<policy::CancelMoves>(&decision.body)) {
       if (!migration_.cancel(cancel->allocation, kWaitForFree)) {
-        SPILLWAY_LOG(warning, "memory is being freed while the driver still moves it; going on");
+        SPILLWAY_LOG_ONCE(warning, "memory is being freed while the driver still moves it; going on");
       }
     }
   }
@@ -203,7 +223,7 @@ bool Session::wait_for_room(const Work& work) {
     }
   }
   if (done) return true;
-  SPILLWAY_LOG(warning, "the program waited for moves that did not end; it goes on without them");
+  SPILLWAY_LOG_ONCE(warning, "the program waited for moves that did not end; it goes on without them");
   return false;
 }
 
@@ -265,11 +285,22 @@ void Session::stream_going(CUstream stream) {
   carry_out(work);
 }
 
+void Session::code_going() {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+  }
+  carry_out(work);
+}
+
 void Session::refresh_host_memory(Work& work) {
   const std::int64_t moment = now();
   if (host_read_at_ != 0 && moment - host_read_at_ < kHostMemoryAge) return;
   host_read_at_ = moment;
-  const Bytes available = read_host_memory().available;
+  const HostMemory memory = read_host_memory();
+  host_without_proc_ = memory.without_proc;
+  const Bytes available = memory.available;
   if (available == host_available_) return;
   host_available_ = available;
   decide(policy::HostMemorySeen{available}, work);
@@ -306,7 +337,7 @@ bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const Allocatio
 }
 
 AllocationAnswer Session::request(const AllocationRequest& request) {
-  const Library library = library_at(request.caller);
+  const Library library = calling_library(request.caller);
   Refusal refusal;
   AllocationAnswer answer;
   for (int times = 0; times < kMostAsks; ++times) {
@@ -320,13 +351,15 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
     answer = ask(request, library, refusal);
   }
   if (answer.refused && refusal.reason == policy::Reason::oom_first) {
-    SPILLWAY_LOG(info, "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
-                 policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
+    SPILLWAY_LOG_ONCE(info,
+                      "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
+                      policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
   } else if (answer.refused) {
     const bool host = refusal.reason == policy::Reason::host_budget;
-    SPILLWAY_LOG(warning, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
-                 policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing), host ? "host" : "device",
-                 host ? "host" : "device");
+    const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
+    SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
+                     policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing),
+                     host ? "host" : "device", host ? "host" : "device");
   }
   return answer;
 }

@@ -89,6 +89,8 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   // The driver may give the handle to another stream.
   void stream_going(CUstream stream);
+  // A module or library is about to be unloaded: what was launched from it is told before.
+  void code_going();
 
   void before_call(const RecordHeader& record) noexcept override;
   void after_call() noexcept override;
@@ -161,6 +163,7 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   const policy::Settings settings_;
   const bool has_rules_;
+  const std::string policy_file_;
   const std::int64_t started_;
   const bool acts_before_launches_;  // the modes in which pages come by faults
   std::mutex turn_mutex_;
@@ -192,6 +195,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Bytes host_available_;
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
   std::int64_t host_read_at_ = 0;
+  bool host_without_proc_ = false;
   std::uint64_t events_ = 0;
   std::uint64_t decided_ = 0;
   std::uint64_t dropped_ = 0;

@@ -42,8 +42,8 @@ CUresult allocate(Session& session, AllocationRequest request, const AllocationC
   if (first.result == CUDA_SUCCESS || first.refused || !calls.managed) return first.result;
   if (first.backing == policy::Backing::managed) {
     if (first.result == CUDA_ERROR_OUT_OF_MEMORY || capture_forbids(first.result)) return first.result;
-    SPILLWAY_LOG(warning, "the driver refused managed memory ({}); this allocation stays plain",
-                 error_name({static_cast<std::int32_t>(first.result)}));
+    SPILLWAY_LOG_ONCE(warning, "the driver refused managed memory ({}); this allocation stays plain",
+                      error_name({static_cast<std::int32_t>(first.result)}));
     request.kind = policy::AllocationKind::unspillable;
     return attempt(session, request, calls).result;
   }
