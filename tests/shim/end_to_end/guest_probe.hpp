@@ -74,5 +74,6 @@ void captured_allocation();
 void hints_on_plain();
 void asks_during_a_free();
 void takes_room_away();
+void asks_at_the_start();
 
 }  // namespace spillway::probe

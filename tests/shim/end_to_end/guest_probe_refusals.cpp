@@ -136,6 +136,24 @@ void asks_during_a_free() {
   say("free", cuMemFree_v2(small));
 }
 
+// A second thread asks for all of the budget while the first one waits for what is made once.
+void asks_at_the_start() {
+  const Device device = start();
+  CUdeviceptr first = 0;
+  CUdeviceptr second = 0;
+  std::thread other([&] {
+    cuCtxSetCurrent(device.context);
+    say("alloc", cuMemAlloc_v2(&first, 2 * kMiB));
+  });
+  wait_for_calls("cuCtxCreate_v2", 2);  // the program's own, and the one that moves run in
+  say("alloc", cuMemAlloc_v2(&second, 10 * kMiB));
+  other.join();
+  say("launch", launch_add_one(device, second, 10 * kMiB));
+  cuCtxSynchronize();
+  cuMemFree_v2(first);
+  cuMemFree_v2(second);
+}
+
 // The memory that was to leave for plain memory is freed before it has left.
 void takes_room_away() {
   const Device device = start();

@@ -49,6 +49,15 @@ TEST_P(Room, WhatIsBeingFreedIsNotGoneYet) {
   EXPECT_GE(result.resident_peak(), 10 * kMiB) << "the device was never full: this shows nothing";
 }
 
+TEST_P(Room, WhatOurOwnContextTakesIsCountedBeforeAnybodyIsPlaced) {
+  SimulatedRun run = probe_refused("asks_at_the_start", GetParam(), "10MiB");
+  run.faults = "cuCtxCreate_v2:2:delay=500ms";
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.process.out, "alloc: 0\nalloc: 0\nlaunch: 0\nend\n") << result;
+  EXPECT_LE(result.resident_peak(), 10 * kMiB + kProgramsContext) << result;
+  EXPECT_GE(result.resident_peak(), 10 * kMiB) << "the device was never full: this shows nothing";
+}
+
 TEST_P(Room, WhatWasToLeaveAndIsFreedFirstIsAskedForAnew) {
   SimulatedRun run = probe_refused("takes_room_away", GetParam(), "10MiB");
   // Two come in, the third goes out and takes its time.
