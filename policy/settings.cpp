@@ -25,7 +25,15 @@ Result read_into(SizeOrShare& out, std::string_view text, Bytes least, double le
     return problem(trimmed(text), describe(reading.fault, "size"), std::string(kSizeRemedy));
   }
   if (const Bytes* bytes = std::get_if<Bytes>(&reading.value.value); bytes != nullptr && *bytes < least) {
-    return problem(trimmed(text), "is below " + format_bytes(least),
+    const std::string number(trimmed(text));
+    const bool bare = number.find_first_not_of("0123456789") == std::string::npos;
+    if (bare && bytes->count() > 0) {
+      // Whoever writes a bare number means another unit than bytes.
+      const std::string share = bytes->count() <= 100 ? quoted(number + "%") + " or " : std::string();
+      return problem(number, "is in bytes, and below " + format_bytes(least),
+                     "did you mean " + share + quoted(number + "MiB") + "?");
+    }
+    return problem(number, "is below " + format_bytes(least),
                    "write at least " + write_bytes(least) + ", with its unit");
   }
   if (const double* percent = std::get_if<double>(&reading.value.value);
@@ -72,7 +80,7 @@ constexpr auto kSwitchWords = std::to_array<Choice<bool>>({{"true", true},
                                                            {"yes", true},
                                                            {"no", false}});
 constexpr auto kLevels =
-    std::to_array<Choice<int>>({{"off", 0}, {"error", 1}, {"warning", 2}, {"info", 3}, {"debug", 4}, {"trace", 5}});
+    std::to_array<Choice<int>>({{"off", 0}, {"error", 1}, {"warning", 2}, {"info", 3}, {"debug", 4}});
 
 // The remedy names every choice, and the nearest one first if there is one.
 template <class Choices>
@@ -165,7 +173,7 @@ constexpr std::string_view kBackingList = "auto, managed, device";
 constexpr std::string_view kReportList = "virtual, real";
 constexpr std::string_view kModeList = "off, demand, alloc_prefetch, arrival, adaptive";
 constexpr std::string_view kSwitchList = "auto, off";
-constexpr std::string_view kLevelList = "off, error, warning, info, debug, trace";
+constexpr std::string_view kLevelList = "off, error, warning, info, debug";
 
 constexpr auto kTable = std::to_array<SettingRow>({
     SettingRow{
@@ -241,7 +249,7 @@ constexpr auto kTable = std::to_array<SettingRow>({
         "Size at which a trace file is full: what comes later is counted, not written.",
         [](Settings& s, std::string_view text) { return read_most_bytes(s.trace_max_size, text, 1_MiB); },
         [](const Settings& s) { return s.trace_max_size == Bytes() ? std::string() : write_bytes(s.trace_max_size); }},
-    SettingRow{"log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug, trace", "info",
+    SettingRow{"log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug", "info",
                kLevelList, "How much is said on standard error.",
                [](Settings& s, std::string_view text) {
                  int level = 0;

@@ -98,7 +98,6 @@ void report(const RealTables& tables) {
       SPILLWAY_LOG(warning, "this driver has no {}: calls to it fail as they would without Spillway", row.symbol);
     }
   }
-  SPILLWAY_LOG(debug, "driver found; prefetch and advice take {}", prefetch_variant());
 }
 
 bool fill_and_publish(void* library) {

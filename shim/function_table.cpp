@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <deque>
 #include <unordered_map>
 
@@ -37,7 +38,6 @@ std::vector<ParameterLayout> layout_of(Query query, Handle handle) {
 // What the driver says of a handle. The function queries come first: they are known to fail in order on a CUkernel.
 FunctionRecord ask(const void* handle, const Driver& driver) {
   FunctionRecord record;
-  record.handle = handle;
   const auto function = static_cast<CUfunction>(const_cast<void*>(handle));
   const auto kernel = static_cast<CUkernel>(const_cast<void*>(handle));
   const char* name = nullptr;
@@ -68,6 +68,15 @@ FunctionRecord ask(const void* handle, const Driver& driver) {
   return record;
 }
 
+bool same_function(const FunctionRecord& a, const FunctionRecord& b) {
+  const auto same_word = [](const ArgumentWord& x, const ArgumentWord& y) {
+    return x.parameter == y.parameter && x.within == y.within && x.offset == y.offset;
+  };
+  return a.name == b.name && a.layout_known == b.layout_known && a.is_kernel == b.is_kernel &&
+         a.parameter_count == b.parameter_count &&
+         std::equal(a.words.begin(), a.words.end(), b.words.begin(), b.words.end(), same_word);
+}
+
 }  // namespace
 
 std::vector<ArgumentWord> words_of(std::span<const ParameterLayout> parameters) {
@@ -83,13 +92,20 @@ std::vector<ArgumentWord> words_of(std::span<const ParameterLayout> parameters) 
   return words;
 }
 
+// A record in the table.
+struct FunctionTable::Kept : FunctionRecord {
+  explicit Kept(FunctionRecord&& record) : FunctionRecord(std::move(record)) {}
+  std::atomic<const void*> handle{nullptr};  // whose record this is now
+};
+
 struct FunctionTable::Cell {
   std::atomic<const void*> handle;
-  std::atomic<const FunctionRecord*> record;
+  std::atomic<Kept*> record;
 };
 
 struct FunctionTable::Book {
-  std::deque<FunctionRecord> records;  // a deque does not move what it holds
+  std::deque<Kept> records;                                      // a deque does not move what it holds
+  std::unordered_map<std::string, std::deque<Kept*>> forgotten;  // by name, the oldest first
   std::unordered_map<std::string, policy::FunctionId> ids;
   std::vector<const std::string*> names;  // by id - 1
 };
@@ -107,8 +123,8 @@ const FunctionRecord* FunctionTable::find(const void* handle) const {
     const void* there = cell.handle.load(std::memory_order_acquire);
     if (there == handle) {
       // The cell may have been given to another handle since: the record itself says whose it is.
-      const FunctionRecord* record = cell.record.load(std::memory_order_acquire);
-      return record->handle == handle ? record : nullptr;
+      const Kept* record = cell.record.load(std::memory_order_acquire);
+      return record->handle.load(std::memory_order_acquire) == handle ? record : nullptr;
     }
     if (there == nullptr) return nullptr;
   }
@@ -124,7 +140,8 @@ bool FunctionTable::ready() {
   return true;
 }
 
-void FunctionTable::remember(const void* handle, const FunctionRecord* record) {
+void FunctionTable::remember(const void* handle, Kept* record) {
+  record->handle.store(handle, std::memory_order_release);
   Cell* cells = cells_.load(std::memory_order_relaxed);
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
     Cell& cell = cells[cell_of(handle, probe)];
@@ -136,12 +153,29 @@ void FunctionTable::remember(const void* handle, const FunctionRecord* record) {
   }
 }
 
+FunctionTable::Kept* FunctionTable::take_forgotten(const FunctionRecord& like) {
+  const auto of_name = book_->forgotten.find(like.name);
+  if (of_name == book_->forgotten.end()) return nullptr;
+  auto& records = of_name->second;
+  const auto found =
+      std::find_if(records.begin(), records.end(), [&](const Kept* record) { return same_function(*record, like); });
+  if (found == records.end()) return nullptr;
+  Kept* record = *found;
+  records.erase(found);
+  record->owner = like.owner;
+  return record;
+}
+
 const FunctionRecord* FunctionTable::learn(const void* handle, const Driver& driver) {
   FunctionRecord fresh = ask(handle, driver);
   const std::lock_guard held(lock_);
   if (const FunctionRecord* other = find(handle)) return other;
   if (!ready()) return nullptr;
-  FunctionRecord& record = book_->records.emplace_back(std::move(fresh));
+  if (Kept* again = take_forgotten(fresh)) {
+    remember(handle, again);
+    return again;
+  }
+  Kept& record = book_->records.emplace_back(std::move(fresh));
   // Kernels of one name are one function to policy; those without a name are told apart by their record.
   const std::string key = record.name.empty() ? "unnamed " + std::to_string(book_->records.size()) : record.name;
   const policy::FunctionId next{static_cast<std::uint32_t>(book_->names.size() + 1)};
@@ -160,9 +194,10 @@ void FunctionTable::drop(const Wanted& wanted) {
   for (std::size_t i = 0; i < kCells; ++i) {
     const void* handle = cells[i].handle.load(std::memory_order_relaxed);
     if (handle == nullptr || handle == kTombstone) continue;
-    if (wanted(*cells[i].record.load(std::memory_order_relaxed))) {
-      cells[i].handle.store(kTombstone, std::memory_order_release);
-    }
+    Kept* record = cells[i].record.load(std::memory_order_relaxed);
+    if (!wanted(*record)) continue;
+    cells[i].handle.store(kTombstone, std::memory_order_release);
+    book_->forgotten[record->name].push_back(record);
   }
 }
 
@@ -180,6 +215,11 @@ std::string FunctionTable::name_of(policy::FunctionId id) {
   const std::lock_guard held(lock_);
   if (book_ == nullptr || id.value == 0 || id.value > book_->names.size()) return {};
   return *book_->names[id.value - 1];
+}
+
+std::size_t FunctionTable::records() {
+  const std::lock_guard held(lock_);
+  return book_ == nullptr ? 0 : book_->records.size();
 }
 
 std::size_t FunctionTable::size() {

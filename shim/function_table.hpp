@@ -23,7 +23,6 @@ struct ArgumentWord {
 };
 
 struct FunctionRecord {
-  const void* handle = nullptr;  // whose record this is
   policy::FunctionId id;
   bool layout_known = false;
   std::uint32_t parameter_count = 0;
@@ -54,8 +53,10 @@ class FunctionTable {
   const FunctionRecord* learn(const void* handle, const Driver& driver);
 
   // A module or library is going, so its handles may be reused: each is learned anew at its next launch. CUfunctions
-  // go with any library, as the driver does not say from which they were made. Records live on (a launch may be reading
-  // one), and a function that comes back under the same name keeps its id.
+  // go with any library, as the driver does not say from which they were made. Records live on, as a launch may be
+  // reading one, and serve the next handle of the same function: same name, same layout, so whoever still reads one
+  // reads what is right. So there are no more of them than were ever live at a time. A function that comes back under
+  // the same name keeps its id; one without a name gets that of any forgotten one of its layout.
   void forget(const void* owner);
   // A context is going, or who knows what.
   void forget_all();
@@ -63,14 +64,18 @@ class FunctionTable {
   // Name of a function by id, empty if unknown. For the consumer of the rings; takes the lock.
   std::string name_of(policy::FunctionId id);
   [[nodiscard]] std::size_t size();
+  // Records in memory, live and forgotten.
+  [[nodiscard]] std::size_t records();
 
  private:
+  struct Kept;
   struct Cell;
   struct Book;
   template <class Wanted>
   void drop(const Wanted& wanted);
   bool ready();
-  void remember(const void* handle, const FunctionRecord* record);
+  Kept* take_forgotten(const FunctionRecord& like);  // with the lock; null if there is none
+  void remember(const void* handle, Kept* record);
 
   std::mutex lock_;
   std::atomic<Cell*> cells_{nullptr};

@@ -1,6 +1,7 @@
 #include "shim/host_memory.hpp"
 
 #include <fcntl.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <array>
@@ -80,14 +81,25 @@ void consider_hierarchy(const std::string& root, std::string path, const GroupFi
   }
 }
 
+policy::Bytes free_by_system_call() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) return {};
+  return policy::Bytes((std::uint64_t{info.freeram} + info.bufferram) * info.mem_unit);
+}
+
 }  // namespace
 
 HostMemory read_host_memory(const std::string& root) {
   HostMemory memory;
   const auto available = field(read_file(root + "proc/meminfo"), "MemAvailable:");
-  memory.available = policy::Bytes(available.value_or(0) * 1024);
+  memory.without_proc = !available;
+  memory.available = available ? policy::Bytes(*available * 1024) : free_by_system_call();
   memory.binding_limit = "free memory";
   const std::string groups = read_file(root + "proc/self/cgroup");
+  if (groups.empty()) {
+    consider_hierarchy(root, "/", kVersion2, memory);
+    consider_hierarchy(root, "/", kVersion1, memory);
+  }
   for (std::size_t line = 0; line < groups.size();) {
     const std::size_t end = std::min(groups.find('\n', line), groups.size());
     const std::string_view entry = std::string_view(groups).substr(line, end - line);

@@ -1,5 +1,6 @@
 // How much host memory may still be filled: the least of what the kernel calls available and what each memory control
-// group above this process leaves (version 1 and 2). Reads files; some 50 us.
+// group above this process leaves (version 1 and 2). Reads files; some 50 us. Without /proc, as in some sandboxes, what
+// the kernel says through sysinfo(2), which leaves out the page cache, and the limit of the outermost group in sight.
 #pragma once
 
 #include <string>
@@ -11,6 +12,7 @@ namespace spillway::shim {
 struct HostMemory {
   policy::Bytes available;
   std::string binding_limit;  // "free memory" or the control group's file, for a message
+  bool without_proc = false;
 };
 
 // `root` is "/" but in tests.

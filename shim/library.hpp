@@ -12,5 +12,9 @@ struct Library {
 
 // Takes no lock, the loader's neither: a library's constructor may be waiting for a thread that allocates.
 Library library_at(const void* address);
+// Who asked, by the return address of a call into us and the stack of this thread. The shared CUDA runtime only passes
+// the program's calls on: then it is the library that called the runtime, as far as the stack can be unwound; else the
+// runtime. No lock either. For allocations: some microseconds where the runtime is between.
+Library calling_library(const void* return_address);
 
 }  // namespace spillway::shim

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <ctime>
@@ -19,6 +20,7 @@ namespace {
 
 constinit std::atomic<LogLevel> current_level{LogLevel::info};
 thread_local constinit bool writing = false;
+constinit std::atomic<LogPlace*> places_left_out{nullptr};
 
 // Which file standard error was when the library was loaded. A program may close it, and what it opens next gets the
 // number: no line of ours belongs in there.
@@ -114,20 +116,68 @@ bool set_log_level(std::string_view name) {
   return false;
 }
 
+// FNV-1a.
+std::uint64_t subject_of(std::string_view text) noexcept {
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325ULL;
+  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100'0000'01b3ULL;
+  return hash;
+}
+
+bool may_speak(LogPlace& place, std::uint64_t subject) noexcept {
+  if (subject == 0) subject = ~std::uint64_t{0};
+  for (std::atomic<std::uint64_t>& slot : place.subjects) {
+    std::uint64_t there = 0;
+    if (slot.compare_exchange_strong(there, subject, std::memory_order_relaxed)) return true;
+    if (there == subject) break;
+  }
+  place.left_out.fetch_add(1, std::memory_order_relaxed);
+  if (!place.listed.exchange(true)) {
+    LogPlace* head = places_left_out.load(std::memory_order_relaxed);
+    do {
+      place.next.store(head, std::memory_order_relaxed);
+    } while (!places_left_out.compare_exchange_weak(head, &place, std::memory_order_release));
+  }
+  return false;
+}
+
 void write_log(LogLevel level, LogPlace& place, std::string_view text) noexcept {
   if (writing) return;
-  const std::uint32_t before = place.count.fetch_add(1, std::memory_order_relaxed);
-  if (before >= kRepeatLimit) return;
   writing = true;
   const int saved_errno = errno;
   try {
     write_line(level, text);
-    if (before + 1 == kRepeatLimit) write_line(level, "(said often enough: this message is not repeated)");
   } catch (...) {
     // No memory for a message: the program matters more.
   }
+  // One thread names a place; where two speak at once the other's text is lost to the count only.
+  static constinit std::atomic_flag naming = ATOMIC_FLAG_INIT;
+  if (!naming.test_and_set(std::memory_order_acquire)) {
+    if (!place.named.load(std::memory_order_relaxed)) {
+      place.level = level;
+      const std::size_t length = std::min(text.size(), place.first.size() - 1);
+      std::copy_n(text.data(), length, place.first.data());
+      place.named.store(true, std::memory_order_release);
+    }
+    naming.clear(std::memory_order_release);
+  }
   errno = saved_errno;
   writing = false;
+}
+
+void log_left_out() noexcept {
+  for (LogPlace* place = places_left_out.load(std::memory_order_acquire); place != nullptr;
+       place = place->next.load(std::memory_order_relaxed)) {
+    const std::uint64_t times = place->left_out.exchange(0, std::memory_order_relaxed);
+    if (times == 0 || !place->named.load(std::memory_order_acquire) || log_level() > place->level) continue;
+    try {
+      LogPlace count;
+      const std::string_view first = place->first.data();
+      const bool cut = first.size() == place->first.size() - 1;
+      write_log(place->level, count, fmt::format("{} more like \"{}{}\"", times, first, cut ? "..." : ""));
+    } catch (...) {
+      return;
+    }
+  }
 }
 
 }  // namespace spillway::shim

@@ -19,7 +19,7 @@ bool inward(policy::Placement to) { return to == policy::Placement::device || to
 
 }  // namespace
 
-Migration::Migration(MigrationReports reports, std::chrono::milliseconds stuck_after)
+Migration::Migration(MigrationReports reports, StuckAfter stuck_after)
     : reports_(std::move(reports)), stuck_after_(stuck_after) {}
 
 Migration::~Migration() { stop(std::chrono::milliseconds(2000)); }
@@ -39,6 +39,7 @@ Migration::Lane* Migration::lane_for(policy::DeviceIndex device, Direction direc
   if (lane) return lane->thread.joinable() ? lane.get() : nullptr;
   lane = std::make_unique<Lane>();
   lane->device = device;
+  lane->begun = std::chrono::steady_clock::now();
   lane->direction = direction;
   lane->context = context_of(device);
   auto thread = start_service_thread(direction == Direction::inward ? "spillway-in" : "spillway-out",
@@ -75,6 +76,12 @@ void Migration::with_context(policy::DeviceIndex device, const char* what, const
 }
 
 void Migration::prepare(policy::DeviceIndex device, std::chrono::milliseconds limit) {
+  std::shared_ptr<MigrationContext> context;
+  {
+    const std::unique_lock lock(mutex_);
+    context = context_of(device);
+  }
+  context->note_free(device);
   std::unique_lock lock(mutex_);
   const Lane* lane = stopping_ ? nullptr : lane_for(device, Direction::outward);
   if (lane != nullptr) changed_.wait_for(lock, limit, [&] { return lane->ready || stopping_; });
@@ -112,12 +119,41 @@ bool Migration::cancel(policy::AllocationId allocation, std::chrono::millisecond
   });
 }
 
+std::chrono::steady_clock::time_point Migration::stuck_at(policy::DeviceIndex device) const {
+  auto first = std::chrono::steady_clock::time_point::max();
+  for (const auto& [key, lane] : lanes_) {
+    if (lane->device != device) continue;
+    const auto blocking = [](const Move& move) { return move.urgency == Urgency::blocking; };
+    if (!(lane->current && blocking(*lane->current)) && std::none_of(lane->queue.begin(), lane->queue.end(), blocking))
+      continue;
+    if (!lane->ready) {
+      first = std::min(first, lane->begun + stuck_after_.other);
+    } else if (lane->current) {
+      first = std::min(first, lane->current_since + stuck_after_.move);
+    }
+  }
+  return first;
+}
+
 bool Migration::wait_for_blocking(policy::DeviceIndex device, std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] {
+  const auto none_open = [&] {
     const auto open = blocking_open_.find(device.value);
     return open == blocking_open_.end() || open->second == 0;
-  });
+  };
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::unique_lock lock(mutex_);
+  while (!none_open()) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto stuck = stuck_at(device);
+    if (now >= stuck) {
+      lock.unlock();
+      look_for_stuck_calls();
+      return false;
+    }
+    if (now >= end) return false;
+    changed_.wait_until(lock, std::min(end, stuck));
+  }
+  return true;
 }
 
 void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took) {
@@ -149,7 +185,8 @@ void Migration::run(Lane& lane) {
   lane.ready = true;
   changed_.notify_all();
   for (;;) {
-    while (!lane.work.wait_for(lock, stuck_after_, [&] { return stopping_ || !lane.queue.empty(); })) {
+    while (!lane.work.wait_for(lock, std::min(stuck_after_.move, stuck_after_.other),
+                               [&] { return stopping_ || !lane.queue.empty(); })) {
       lock.unlock();
       look_for_stuck_calls();
       lock.lock();
@@ -160,6 +197,7 @@ void Migration::run(Lane& lane) {
     lane.current_since = std::chrono::steady_clock::now();
     lane.current_reported = false;
     const Move move = *lane.current;
+    changed_.notify_all();  // who waits, waits for this one now
     lock.unlock();
     const auto start = std::chrono::steady_clock::now();
     const policy::DriverResult result = made.ok() ? stream.prefetch(device, move.address, move.bytes, move.to) : made;
@@ -181,13 +219,13 @@ void Migration::look_for_stuck_calls() {
   {
     const std::unique_lock lock(mutex_);
     for (Call& call : calls_) {
-      if (call.reported || now - call.since < stuck_after_) continue;
+      if (call.reported || now - call.since < stuck_after_.other) continue;
       call.reported = true;
       found.emplace_back(call.what, std::chrono::duration_cast<std::chrono::seconds>(now - call.since));
     }
     for (auto& [key, lane] : lanes_) {
       if (!lane->current || lane->current_reported) continue;
-      if (now - lane->current_since < stuck_after_) continue;
+      if (now - lane->current_since < stuck_after_.move) continue;
       const auto since = std::chrono::duration_cast<std::chrono::seconds>(now - lane->current_since);
       lane->current_reported = true;
       found.emplace_back(lane->direction == Direction::inward ? "a prefetch to the device" : "a prefetch to the host",

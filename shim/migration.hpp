@@ -44,23 +44,31 @@ struct MigrationReports {
   std::function<void(const char* what, std::chrono::seconds)> stuck;     // a driver call that does not come back
 };
 
+// A driver call is stuck that takes longer. A move is some 256 MiB at the most, so tens of milliseconds; making a
+// context on a busy machine takes seconds.
+struct StuckAfter {
+  std::chrono::milliseconds move = std::chrono::seconds(2);
+  std::chrono::milliseconds other = std::chrono::seconds(10);
+};
+
 class Migration {
  public:
-  // A driver call is stuck that takes longer than `stuck_after`.
-  explicit Migration(MigrationReports reports, std::chrono::milliseconds stuck_after = std::chrono::seconds(10));
+  explicit Migration(MigrationReports reports, StuckAfter stuck_after = {});
   ~Migration();
   Migration(const Migration&) = delete;
   Migration& operator=(const Migration&) = delete;
 
   // Makes this device's context now, rather than when it is needed first: its memory is counted before the budget is
-  // filled. Waits for it, at most `limit`.
+  // filled. Waits for it, at most `limit`. What it takes is measured from the calling thread's context, if it has one.
   void prepare(policy::DeviceIndex device, std::chrono::milliseconds limit);
   // False if nobody can carry it out; then nothing is reported. May be called with the session's lock held.
   [[nodiscard]] bool enqueue(const Move& move);
   // Takes back what is queued for this allocation (reported as cancelled) and waits, at most `limit`, for what is in
   // flight: the driver must not be told to move memory that is being freed. False if the limit passed.
   bool cancel(policy::AllocationId allocation, std::chrono::milliseconds limit);
-  // Waits until no blocking move of this device is open: another's may be stuck. False if `limit` passed.
+  // Waits until no blocking move of this device is open: another's may be stuck. False if `limit` passed, or as soon as
+  // one of them, or what is in its way, is stuck: then it is reported, and nobody waits for that lane until it comes
+  // back.
   bool wait_for_blocking(policy::DeviceIndex device, std::chrono::milliseconds limit);
   // Calls `body` with a context current on this thread: the one that is, else ours, for that long. `what` names it if
   // it does not come back.
@@ -100,6 +108,7 @@ class Migration {
     std::optional<Move> current;
     std::chrono::steady_clock::time_point current_since;
     bool current_reported = false;
+    std::chrono::steady_clock::time_point begun;
     bool ready = false;  // its context is made, or could not be
     bool finished = false;
     std::condition_variable work;
@@ -110,10 +119,12 @@ class Migration {
   Lane* lane_for(policy::DeviceIndex device,
                  Direction direction);  // with the lock; nullptr if there is no thread for it
   void run(Lane& lane);
+  // When the first call becomes stuck that blocking moves of this device wait for; with the lock.
+  [[nodiscard]] std::chrono::steady_clock::time_point stuck_at(policy::DeviceIndex device) const;
   void report(const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, policy::Nanoseconds took);
 
   MigrationReports reports_;
-  const std::chrono::milliseconds stuck_after_;
+  const StuckAfter stuck_after_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<std::uint32_t, Direction>, std::unique_ptr<Lane>> lanes_;

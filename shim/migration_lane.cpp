@@ -10,6 +10,10 @@ namespace {
 // Large enough for nearly the full rate (48 of 50 GB/s inward), small enough that a call ends within some milliseconds.
 constexpr policy::Bytes kLargestCall = policy::Bytes(std::uint64_t{64} << 20);
 
+// 524 MiB at default limits, 338 to 392 with ours (docs/driver_facts.md). More was other processes' that started meanwhile.
+constexpr policy::Bytes kMostForAContext = policy::Bytes(std::uint64_t{640} << 20);
+constexpr policy::Bytes kContextOnH200 = policy::Bytes(std::uint64_t{392} << 20);
+
 policy::DriverResult result_of(CUresult code) { return {static_cast<std::int32_t>(code)}; }
 
 std::size_t free_memory(const Driver& real) {
@@ -28,6 +32,8 @@ CUresult create_context(const Driver& real, CUcontext* context, CUdevice device)
 
 }  // namespace
 
+policy::Bytes memory_of_context(policy::Bytes gone) { return gone > kMostForAContext ? kContextOnH200 : gone; }
+
 MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
   Made made;
   // Nothing may be thrown through call_once (Session::start).
@@ -44,6 +50,16 @@ MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
   return made;
 }
 
+void MigrationContext::note_free(policy::DeviceIndex device) {
+  const Driver& real = driver();
+  CUdevice current = 0;
+  if (free_before_.load() != 0 || real.cuCtxGetDevice == nullptr || real.cuCtxGetDevice(&current) != CUDA_SUCCESS)
+    return;
+  std::size_t none = 0;
+  if (static_cast<std::uint32_t>(current) == device.value)
+    free_before_.compare_exchange_strong(none, free_memory(real));
+}
+
 policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   const Driver& real = driver();
   if (real.cuDeviceGet == nullptr || real.cuStreamCreate == nullptr || real.cuCtxSetCurrent == nullptr) {
@@ -51,18 +67,23 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   }
   CUresult code = real.cuDeviceGet(&device_, static_cast<int>(device.value));
   if (code != CUDA_SUCCESS) return result_of(code);
-  // What was free before can be asked only with a context: the device's primary one, which the program uses anyway.
+  // Without a word of the program's, by the primary context; it stays until ours is made, else what it takes itself
+  // would hide what ours takes.
   CUcontext primary = nullptr;
-  std::size_t before = 0;
-  if (real.cuDevicePrimaryCtxRetain != nullptr && real.cuDevicePrimaryCtxRetain(&primary, device_) == CUDA_SUCCESS) {
+  std::size_t before = free_before_.load();
+  if (before == 0 && real.cuDevicePrimaryCtxRetain != nullptr &&
+      real.cuDevicePrimaryCtxRetain(&primary, device_) == CUDA_SUCCESS) {
+    CUcontext popped = nullptr;
     if (real.cuCtxPushCurrent_v2(primary) == CUDA_SUCCESS) {
       before = free_memory(real);
-      real.cuCtxPopCurrent_v2(&primary);
+      real.cuCtxPopCurrent_v2(&popped);
     }
-    real.cuDevicePrimaryCtxRelease_v2(device_);
   }
   code = create_context(real, &context_, device_);
-  if (code != CUDA_SUCCESS) return result_of(code);
+  if (code != CUDA_SUCCESS) {
+    if (primary != nullptr) real.cuDevicePrimaryCtxRelease_v2(device_);
+    return result_of(code);
+  }
   // No kernel runs here, so none of these need room: 392 MiB instead of 524 (docs/driver_facts.md). A refusal costs
   // memory only.
   if (real.cuCtxSetLimit != nullptr) {
@@ -72,9 +93,10 @@ policy::DriverResult MigrationContext::make(policy::DeviceIndex device) {
   }
   const std::size_t after = free_memory(real);
   // Without both figures nothing is known: a guess could take the whole budget.
-  took_ = policy::Bytes(after != 0 && before > after ? before - after : 0);
+  took_ = memory_of_context(policy::Bytes(after != 0 && before > after ? before - after : 0));
   CUcontext popped = nullptr;
   real.cuCtxPopCurrent_v2(&popped);  // making it had put it on this thread's stack
+  if (primary != nullptr) real.cuDevicePrimaryCtxRelease_v2(device_);
   return {};
 }
 

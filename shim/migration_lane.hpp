@@ -3,6 +3,8 @@
 // stream.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <mutex>
 
 #include "policy/event.hpp"
@@ -11,8 +13,15 @@
 
 namespace spillway::shim {
 
+// What a context took, given how much less was free after it was made than before: that counts what other processes took
+// at the same moment, and a budget must not be charged for theirs.
+policy::Bytes memory_of_context(policy::Bytes gone);
+
 class MigrationContext {
  public:
+  // What is free on the device now, by the calling thread's current context, if that is one of this device. Before the
+  // context is made: what it takes is the difference. The first word counts. Any thread.
+  void note_free(policy::DeviceIndex device);
   // Makes the context, once; the calling thread's current context stays what it was. `made_now` says that this call
   // made it, and `took` how much device memory went with it (0 if unknown). Any thread; blocks while another makes it.
   struct Made {
@@ -34,6 +43,7 @@ class MigrationContext {
   CUcontext context_ = nullptr;
   CUdevice device_ = 0;
   policy::Bytes took_;
+  std::atomic<std::size_t> free_before_{0};
 };
 
 // A stream in the context that is current on this thread. Owned and used by one thread.

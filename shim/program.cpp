@@ -61,7 +61,7 @@ std::string driver_version() {
 
 }  // namespace
 
-policy::trace::TraceHeader describe_program(const policy::Settings& settings) {
+policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file) {
   policy::trace::TraceHeader header;
   header.program = executable();
   header.arguments = arguments();
@@ -78,6 +78,8 @@ policy::trace::TraceHeader describe_program(const policy::Settings& settings) {
   for (const policy::SettingRow& row : policy::setting_table()) {
     header.settings.emplace_back(std::string(row.key), row.get(settings));
   }
+  // No setting by itself: the file is where some of them, and all rules, come from.
+  if (!policy_file.empty()) header.settings.emplace_back("policy.file", policy_file);
   return header;
 }
 

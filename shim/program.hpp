@@ -7,6 +7,6 @@
 
 namespace spillway::shim {
 
-policy::trace::TraceHeader describe_program(const policy::Settings& settings);
+policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file);
 
 }  // namespace spillway::shim

@@ -23,10 +23,28 @@ using policy::Nanoseconds;
 namespace {
 
 // Population in HBM runs at hundreds of GB/s, room for plain memory at 9 or more: a wait beyond this is a stuck driver.
+// A single move that is stuck ends the wait sooner (StuckAfter).
 constexpr std::chrono::milliseconds kWaitForMoves{10000};
 constexpr std::chrono::milliseconds kWaitForFree{5000};
 // How old our knowledge of host memory may be when it decides an allocation.
 constexpr std::int64_t kHostMemoryAge = 50'000'000;
+
+// How often policy is asked for one allocation, when what it decided could not be done.
+constexpr int kMostAsks = 4;
+
+bool spilled(const AllocationAnswer& answer, const AllocationRequest& request) {
+  return answer.backing == policy::Backing::managed && request.kind != policy::AllocationKind::program_managed;
+}
+
+void warn_of_small_budget(DeviceIndex device, const policy::DeviceTotals& totals) {
+  const Bytes least = totals.reserved + policy::kChunk * 64;
+  SPILLWAY_LOG_FOR(
+      warning, device.value,
+      "device {}: the budget of {} leaves nothing for the program, as Spillway's own context for moves takes "
+      "{} of it: plain memory will be refused; set memory.device_budget (--device-budget) to {} or more",
+      device.value, policy::format_bytes(totals.budget), policy::format_bytes(totals.reserved),
+      policy::format_bytes(least));
+}
 
 bool can_advise(const Driver& real) {
   return (real.cuMemAdvise_v2 != nullptr || real.cuMemAdvise != nullptr) &&
@@ -44,6 +62,8 @@ bool Session::Work::blocking() const {
 
 Session::Session(RunSettings run, std::uint32_t device_count)
     : settings_(std::move(run.settings)),
+      has_rules_(!run.rules.empty()),
+      policy_file_(run.policy_file),
       started_(now()),
       acts_before_launches_(settings_.mode == policy::ModeName::demand ||
                             settings_.mode == policy::ModeName::alloc_prefetch),
@@ -51,22 +71,32 @@ Session::Session(RunSettings run, std::uint32_t device_count)
       engine_(settings_, std::move(run.rules)),
       migration_({
           [this](const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, Nanoseconds took) {
+            if (move.urgency == policy::Urgency::blocking && outcome != policy::MoveOutcome::done) {
+              const std::unique_lock lock(mutex_);
+              room_.missed(move.device);
+            }
             move_ended(move.decision, outcome, result, took);
             if (outcome == policy::MoveOutcome::failed) {
-              SPILLWAY_LOG(warning, "the driver refused to move {} ({}); the program goes on without it",
-                           policy::format_bytes(move.bytes), error_name(result));
+              SPILLWAY_LOG_ONCE(warning, "the driver refused to move {} ({}); the program goes on without it",
+                                policy::format_bytes(move.bytes), error_name(result));
             }
           },
           [this](DeviceIndex device, Bytes bytes) {
             Work work;
+            policy::DeviceTotals totals;
             {
               const std::unique_lock lock(mutex_);
               decide(policy::DeviceReserved{device, bytes, "migration context"}, work);
+              totals = engine_.totals(device);
             }
+            if (totals.budget < totals.reserved + policy::kChunk) warn_of_small_budget(device, totals);
+            SPILLWAY_LOG_FOR(debug, device.value, "device {}: our own context takes {} of its memory", device.value,
+                             policy::format_bytes(totals.reserved));
             carry_out(work);
           },
           [](const char* what, std::chrono::seconds since) {
-            SPILLWAY_LOG(warning, "{} has been stuck for {} s in the driver", what, since.count());
+            SPILLWAY_LOG_FOR(warning, subject_of(what), "{} has been stuck for {} s in the driver", what,
+                             since.count());
           },
       }) {
   see_devices(device_count);
@@ -138,6 +168,9 @@ void Session::carry_out(const Work& work) {
   for (std::size_t index = 0; index < work.decisions.size(); ++index) {
     const policy::Decision& decision = work.decisions[index];
     const std::optional<Registered>& target = work.targets[index];
+    if (const auto* note = std::get_if<policy::Note>(&decision.body)) {
+      SPILLWAY_LOG(debug, "policy: {}", note->text);
+    }
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
       policy::DriverResult result;
@@ -145,12 +178,12 @@ void Session::carry_out(const Work& work) {
       migration_.with_context(target->device, "an advice", [&] {
         result = give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
       });
-      if (!result.ok()) SPILLWAY_LOG(warning, "the driver refused an advice ({})", error_name(result));
+      if (!result.ok()) SPILLWAY_LOG_ONCE(warning, "the driver refused an advice ({})", error_name(result));
     } else if (const auto* move = std::get_if<policy::MoveRange>(&decision.body)) {
       if (!queue(decision.id, *move, *target)) move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {});
     } else if (const auto* cancel = std::get_if<policy::CancelMoves>(&decision.body)) {
       if (!migration_.cancel(cancel->allocation, kWaitForFree)) {
-        SPILLWAY_LOG(warning, "memory is being freed while the driver still moves it; going on");
+        SPILLWAY_LOG_ONCE(warning, "memory is being freed while the driver still moves it; going on");
       }
     }
   }
@@ -161,9 +194,11 @@ bool Session::queue(policy::DecisionId decision, const policy::MoveRange& move, 
   // and queued under the lock is seen by it.
   const std::unique_lock lock(mutex_);
   const Registered* now = registry_.find(move.allocation);
-  if (now == nullptr || now->freeing) return false;
-  return migration_.enqueue(
-      {decision, move.allocation, target.device, target.address + move.offset, move.bytes, move.to, move.urgency});
+  const bool queued = now != nullptr && !now->freeing &&
+                      migration_.enqueue({decision, move.allocation, target.device, target.address + move.offset,
+                                          move.bytes, move.to, move.urgency});
+  if (!queued && move.urgency == policy::Urgency::blocking) room_.missed(target.device);
+  return queued;
 }
 
 void Session::move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
@@ -188,7 +223,7 @@ bool Session::wait_for_room(const Work& work) {
     }
   }
   if (done) return true;
-  SPILLWAY_LOG(warning, "moves did not end within {} s; going on without them", kWaitForMoves.count() / 1000);
+  SPILLWAY_LOG_ONCE(warning, "the program waited for moves that did not end; it goes on without them");
   return false;
 }
 
@@ -226,6 +261,7 @@ std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) 
       Registered* found = registry_.find(id);
       if (found->freeing) continue;
       found->freeing = true;
+      if (found->spilled()) room_.free_begins(found->device);
       going.push_back(id);
       launch_path().addresses.remove(found->address);
       decide(policy::FreeRequested{id, {}}, work);
@@ -249,44 +285,81 @@ void Session::stream_going(CUstream stream) {
   carry_out(work);
 }
 
+void Session::code_going() {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+  }
+  carry_out(work);
+}
+
 void Session::refresh_host_memory(Work& work) {
   const std::int64_t moment = now();
   if (host_read_at_ != 0 && moment - host_read_at_ < kHostMemoryAge) return;
   host_read_at_ = moment;
-  const Bytes available = read_host_memory().available;
+  const HostMemory memory = read_host_memory();
+  host_without_proc_ = memory.without_proc;
+  const Bytes available = memory.available;
   if (available == host_available_) return;
   host_available_ = available;
   decide(policy::HostMemorySeen{available}, work);
 }
 
+bool Session::needs_context(const AllocationRequest& request) const {
+  return !prepared_.contains(request.device.value) &&
+         engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
+}
+
 void Session::prepare_to_spill(const AllocationRequest& request) {
   {
     const std::unique_lock lock(mutex_);
-    if (prepared_.contains(request.device.value)) return;
-    if (!engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing})) return;
-    prepared_.insert(request.device.value);
+    if (!needs_context(request)) return;
   }
+  // Every thread that comes now waits here, else it would fill what the context is about to take.
   migration_.prepare(request.device, kWaitForMoves);
+  const std::unique_lock lock(mutex_);
+  prepared_.insert(request.device.value);
+}
+
+bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const AllocationRequest& request) {
+  const policy::DeviceIndex device = request.device;
+  const bool counted =
+      request.kind != policy::AllocationKind::program_managed && request.kind != policy::AllocationKind::imported;
+  if (!counted || !room_.frees_under_way(device)) return true;
+  // Spilled memory takes only a place that is free.
+  const policy::AllocationRequested asked{{}, device, request.bytes, request.kind, {}, {}, request.capturing};
+  if (!has_rules_ && engine_.would_spill(asked)) return true;
+  const policy::DeviceTotals totals = engine_.totals(device);
+  const Bytes filled = totals.plain + totals.reserved + totals.resident + totals.arriving;
+  if (!room_.promises_open(device) && filled + request.bytes <= totals.budget) return true;
+  return room_.wait_for_frees(lock, device, kWaitForFree);
 }
 
 AllocationAnswer Session::request(const AllocationRequest& request) {
-  const Library library = library_at(request.caller);
-  prepare_to_spill(request);
+  const Library library = calling_library(request.caller);
   Refusal refusal;
-  AllocationAnswer answer = ask(request, library, refusal);
+  AllocationAnswer answer;
+  for (int times = 0; times < kMostAsks; ++times) {
+    prepare_to_spill(request);
+    answer = ask(request, library, refusal);
+    if (!refusal.ask_again) break;
+  }
   // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
-  if (answer.refused && refusal.reason == policy::Reason::device_budget &&
+  if (answer.refused && refusal.reason == policy::Reason::device_budget && !refusal.ask_again &&
       migration_.wait_for_blocking(request.device, kWaitForMoves)) {
     answer = ask(request, library, refusal);
   }
   if (answer.refused && refusal.reason == policy::Reason::oom_first) {
-    SPILLWAY_LOG(info, "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
-                 policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
+    SPILLWAY_LOG_ONCE(info,
+                      "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
+                      policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
   } else if (answer.refused) {
     const bool host = refusal.reason == policy::Reason::host_budget;
-    SPILLWAY_LOG(warning, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
-                 policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing), host ? "host" : "device",
-                 host ? "host" : "device");
+    const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
+    SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
+                     policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing),
+                     host ? "host" : "device", host ? "host" : "device");
   }
   return answer;
 }
@@ -294,12 +367,21 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
 AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
   Work work;
   AllocationAnswer answer;
+  refusal = {};
+  std::uint64_t misses = 0;
+  bool has_room = true;
   {
-    const std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
+    has_room = wait_for_frees(lock, request);
+    if (needs_context(request)) {  // since it was asked about
+      refusal.ask_again = answer.refused = true;
+      return answer;
+    }
     drain(work);
     const policy::CallerId caller = caller_of(library, work);
     if (request.bytes >= policy::kChunk) refresh_host_memory(work);
     answer.id = {++last_allocation_};
+    misses = room_.misses(request.device);
     const std::size_t before = work.decisions.size();
     decide(policy::AllocationRequested{answer.id, request.device, request.bytes, request.kind, caller,
                                        stream_of(request.stream), request.capturing},
@@ -309,21 +391,27 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
       if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
       if (const auto* refused = std::get_if<policy::RefuseAllocation>(&decision.body)) {
         answer.refused = true;
-        refusal = {decision.cause.reason, refused->missing};
+        refusal = {decision.cause.reason, refused->missing, false};
       }
     }
+    if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
   }
   take_turn();
   finish_launches(work);
   carry_out(work);
-  const bool has_room = wait_for_room(work);
+  has_room = wait_for_room(work) && has_room;
   give_turn();
-  if (!answer.refused && !has_room && answer.backing == policy::Backing::device) {
-    // Its room is not there, and going on would break the budget.
-    settle(answer, request, {}, request.bytes, CUDA_ERROR_OUT_OF_MEMORY);
-    answer.refused = true;
-    refusal = {policy::Reason::device_budget, request.bytes};
+  if (answer.refused || answer.backing != policy::Backing::device) return answer;
+  bool missed = false;
+  if (has_room && work.blocking()) {
+    const std::unique_lock lock(mutex_);
+    missed = room_.misses(request.device) != misses;
   }
+  if (has_room && !missed) return answer;
+  // Its room is not there, and going on would break the budget. What was taken back leaves another place to ask for.
+  settle(answer, request, {}, request.bytes, missed ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
+  answer.refused = true;
+  refusal = {policy::Reason::device_budget, request.bytes, missed};
   return answer;
 }
 
@@ -332,6 +420,7 @@ void Session::settle(const AllocationAnswer& answer, const AllocationRequest& re
   Work work;
   {
     const std::unique_lock lock(mutex_);
+    if (spilled(answer, request)) room_.settled(request.device);
     if (result == CUDA_SUCCESS) {
       registry_.insert(
           {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false});
@@ -355,6 +444,7 @@ std::optional<policy::AllocationId> Session::begin_free(policy::Address address,
     if (found == nullptr || found->freeing) return std::nullopt;
     drain(work);
     found->freeing = true;
+    if (found->spilled()) room_.free_begins(found->device);
     id = found->id;
     launch_path().addresses.remove(address);
     decide(policy::FreeRequested{id, stream_of(stream)}, work);
@@ -367,7 +457,10 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
   Work work;
   {
     const std::unique_lock lock(mutex_);
-    if (Registered* found = registry_.find(allocation); found != nullptr) {
+    Registered* found = registry_.find(allocation);
+    const std::optional<DeviceIndex> watched =
+        found != nullptr && found->spilled() ? std::optional(found->device) : std::nullopt;
+    if (found != nullptr) {
       if (result == CUDA_SUCCESS) {
         registry_.remove(allocation);
       } else {
@@ -377,6 +470,7 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
       }
     }
     decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
+    if (watched) room_.free_ends(*watched);
   }
   carry_out(work);
 }

@@ -28,6 +28,7 @@
 #include "shim/library.hpp"
 #include "shim/migration.hpp"
 #include "shim/registry.hpp"
+#include "shim/room_watch.hpp"
 #include "shim/settings_source.hpp"
 #include "shim/telemetry.hpp"
 #include "shim/trace_log.hpp"
@@ -88,6 +89,8 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   // The driver may give the handle to another stream.
   void stream_going(CUstream stream);
+  // A module or library is about to be unloaded: what was launched from it is told before.
+  void code_going();
 
   void before_call(const RecordHeader& record) noexcept override;
   void after_call() noexcept override;
@@ -128,10 +131,14 @@ class Session final : public LaunchObserver, public GraphObserver {
   struct Refusal {
     policy::Reason reason = policy::Reason::mode;
     policy::Bytes missing;
+    bool ask_again = false;  // nothing was decided, or what was decided did not come true
   };
   AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
+  [[nodiscard]] bool needs_context(const AllocationRequest& request) const;  // with the lock
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
   void prepare_to_spill(const AllocationRequest& request);
+  // Plain memory that needs the place of what is being freed. With the lock. False if that did not end in time.
+  bool wait_for_frees(std::unique_lock<std::mutex>& lock, const AllocationRequest& request);
   void carry_out(const Work& work);
   // False if the memory is gone, or going, since the move was decided.
   bool queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
@@ -155,6 +162,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   friend struct SessionProcess;  // fork and exit
 
   const policy::Settings settings_;
+  const bool has_rules_;
+  const std::string policy_file_;
   const std::int64_t started_;
   const bool acts_before_launches_;  // the modes in which pages come by faults
   std::mutex turn_mutex_;
@@ -170,7 +179,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   TraceLog trace_;
   std::map<std::uint32_t, policy::DeviceSeen> devices_;
   std::set<std::uint32_t> devices_with_context_;
-  std::set<std::uint32_t> prepared_;  // devices whose migration context was asked for
+  std::set<std::uint32_t> prepared_;  // devices whose migration context is made and counted, or could not be
+  RoomWatch room_;
   std::unordered_map<std::uint64_t, policy::StreamId> streams_;
   std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
   std::unordered_map<const void*, policy::CallerId> callers_;  // by load address of the library
@@ -185,6 +195,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Bytes host_available_;
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
   std::int64_t host_read_at_ = 0;
+  bool host_without_proc_ = false;
   std::uint64_t events_ = 0;
   std::uint64_t decided_ = 0;
   std::uint64_t dropped_ = 0;

@@ -145,7 +145,7 @@ void Session::take_turn() {
     return;
   }
   turns_given_up_ = true;
-  SPILLWAY_LOG(
+  SPILLWAY_LOG_ONCE(
       warning,
       "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
       "in at once may exceed the budget",

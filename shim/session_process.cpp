@@ -176,18 +176,26 @@ void Session::finish(const char* reason) {
     for (const auto& [index, device] : devices_) end.devices.push_back({{index}, engine_.totals({index})});
   }
   trace_.close(std::move(end));
+  log_left_out();
 }
 
 policy::trace::TraceHeader Session::header() const {
-  policy::trace::TraceHeader header = describe_program(settings_);
+  policy::trace::TraceHeader header = describe_program(settings_, policy_file_);
   for (const auto& [index, device] : devices_) header.devices.push_back(device);
   return header;
 }
 
 void Session::announce() const {
+  SPILLWAY_LOG_ONCE(debug, "driver found; prefetch and advice take {}", prefetch_variant());
+  if (host_without_proc_) {
+    SPILLWAY_LOG(warning,
+                 "/proc is not there to say how much host memory may be used: {} by what is free, page cache left out; "
+                 "mount /proc, or set memory.host_budget",
+                 policy::format_bytes(host_total_));
+  }
   for (const auto& [index, device] : devices_) {
     if (settings_.mode == policy::ModeName::off) {
-      SPILLWAY_LOG(info, "mode off: tracing only");
+      SPILLWAY_LOG_ONCE(info, "mode off: tracing only");
     } else if (!device.can_spill) {
       SPILLWAY_LOG(
           warning,

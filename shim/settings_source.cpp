@@ -49,6 +49,7 @@ RunSettings read_settings() {
       if (reading.ok()) {
         run.settings = std::move(reading.file.settings);
         run.rules = std::move(reading.file.rules);
+        run.policy_file = path;
       } else {
         SPILLWAY_LOG(warning,
                      "{} (and {} more); going on as if SPILLWAY_POLICY was not set; `spillway check {}` shows all",

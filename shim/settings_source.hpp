@@ -12,6 +12,7 @@ namespace spillway::shim {
 struct RunSettings {
   policy::Settings settings;
   std::vector<policy::Rule> rules;
+  std::string policy_file;  // that they come from; empty if there is none, or it has mistakes
 };
 
 RunSettings read_settings();

@@ -363,7 +363,7 @@ void Telemetry::say(const TelemetryChanged& changed) {
   if (!lost) said_ = changed.state;
   switch (changed.state) {
     case TelemetryState::running:
-      SPILLWAY_LOG(debug, "kernel times are sampled through {}", changed.detail);
+      SPILLWAY_LOG_ONCE(debug, "kernel times are sampled through {}", changed.detail);
       break;
     case TelemetryState::absent:
       SPILLWAY_LOG(info, "{} was not found: there will be no kernel times (telemetry.cupti)", changed.detail);
@@ -375,7 +375,7 @@ void Telemetry::say(const TelemetryChanged& changed) {
       SPILLWAY_LOG(info, "CUPTI is {} now: no kernel times until that ends (telemetry.cupti)", changed.detail);
       break;
     case TelemetryState::window_lost:
-      SPILLWAY_LOG(debug, "a window of kernel times was thrown away: {}", changed.detail);
+      SPILLWAY_LOG_ONCE(debug, "a window of kernel times was thrown away: {}", changed.detail);
       break;
   }
   report_({changed});

@@ -44,7 +44,10 @@ std::string dead_sentence(const Rule& rule, const RuleUse& use, const CheckedTra
            ", which comes first";
   }
   if (what == "unjudged") {
-    return out + "asks for a class, and this trace names none: record a run in mode adaptive to judge it";
+    return out +
+           "asks for a class, and this trace names none: to judge it, record a run in mode adaptive that spills and "
+           "repeats (a smaller "
+           "--device-budget, more steps)";
   }
   return out + "is dead here: nothing in this trace meets its conditions";
 }
@@ -98,7 +101,16 @@ std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace) {
     if (use.dead()) dead += dead_sentence(rule, use, trace, file) + "\n";
   }
   table.add({"(no rule)", "", grouped(coverage.no_rule.allocations), format_bytes(coverage.no_rule.bytes), ""});
-  return out + table.str() + (dead.empty() ? "" : "\n" + dead);
+  const bool by_class =
+      std::any_of(file.rules.begin(), file.rules.end(), [](const Rule& rule) { return !rule.match.classes.empty(); });
+  std::string note;
+  if (by_class && coverage.names_classes) {
+    note =
+        "\nnote: a trace names the class of memory only where the run moved it, so a rule on classes matches at least "
+        "what is counted here, and more in a run; `spillway stats --by rule` on a run under this file says what it "
+        "did\n";
+  }
+  return out + table.str() + note + (dead.empty() ? "" : "\n" + dead);
 }
 
 }  // namespace

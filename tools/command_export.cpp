@@ -114,17 +114,22 @@ class ExportCommand : public Command {
     visitor.wants_more = [&] { return !problem && !(opened && exporter->failed()); };
     std::string state = "whole";
     visitor.finished = [&](const policy::trace::TraceReader& reader) {
-      if (opened) problem = exporter->finish(reader, run);
+      // Without the iteration nothing is written: what is not finished leaves no file.
+      if (opened && (iterations_.empty() || window.first_iteration <= run.iteration()))
+        problem = exporter->finish(reader, run);
       state = completeness(reader);
     };
     if (const auto unreadable = read_trace(path, visitor)) return complain(*unreadable, kFailure);
     if (problem)
       return complain(output_ + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
     if (state != "whole") complain(path + ": exported as far as it goes: " + state, kSuccess);
-    if (window.first_iteration > run.iteration()) {
-      complain("--iteration " + iterations_ + ": the trace has " + std::to_string(run.iteration()) +
-                   " iterations; the file holds no event",
-               kSuccess);
+    if (!iterations_.empty() && window.first_iteration > run.iteration()) {
+      return complain("--iteration " + iterations_ + ": " +
+                          (run.iteration() == 0
+                               ? "no iteration was found in this trace; leave --iteration out, or use --from and --to"
+                               : "this trace has the iterations 1 to " + std::to_string(run.iteration()) +
+                                     " (0 is what comes before them); name some of these"),
+                      kFailure);
     }
     return kSuccess;
   }

@@ -17,9 +17,21 @@ std::size_t program_start(const CLI::App& command, const std::vector<std::string
   return std::min(at, arguments.size());
 }
 
+// "Usage: spillway run [flags] [--] program [arguments]", from the table.
+class UsageFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    for (const CommandRow& row : command_table()) {
+      if (app->get_name() == row.name) return std::string("Usage: spillway ") + row.name + " " + row.arguments + "\n";
+    }
+    return CLI::Formatter::make_usage(app, std::move(name));
+  }
+};
+
 }  // namespace
 
 CommandLine::CommandLine() : app("Run CUDA programs beyond their GPU's memory, and see what moved.", "spillway") {
+  app.formatter(std::make_shared<UsageFormatter>());
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("spillway ") + SPILLWAY_VERSION, "Print the version");
   app.footer("Each command has --help with an example.");

@@ -14,9 +14,9 @@ class ReplayCommand : public Command {
     app.add_option("trace", trace_, "Trace file (.swt)")->required();
     app.add_option("--policy", policy_,
                    "Policy file, or a mode (default: the mode of the recorded run; adaptive if that was off)");
-    app.add_option(
-        "--compare", compare_,
-        "More policy files or modes, each a line of the table; a mode has the recorded run's other settings");
+    app.add_option("--compare", compare_,
+                   "More policy files or modes, each a line of the table; a mode has the recorded run's other settings")
+        ->delimiter(',');
     app.add_option("--device-budget", budget_,
                    "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%");
     app.add_option("--from-launch", from_,

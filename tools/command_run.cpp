@@ -1,4 +1,5 @@
 // spillway run: checks everything that can be checked before the program starts, sets its environment, becomes it.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -52,7 +53,6 @@ class RunCommand : public Command {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const SettingRow& row = policy::setting_table()[i];
       std::string names = row.flag_name();
-      if (row.key == kTraceKey) names = "--trace," + names;
       std::string help(row.sentence);
       if (!row.range.empty()) help += " (" + std::string(row.range) + ")";
       app.add_option(names, values_[i], help)->type_name(std::string(row.type))->group("Settings");
@@ -78,6 +78,12 @@ class RunCommand : public Command {
     if (const auto problem = trace_place_problem(trace_pattern_)) problems.push_back(*problem);
     for (const std::string& problem : problems) complain(problem);
     if (!problems.empty()) return kUsageMistake;
+    if (!simulated_ && !driver_is_there()) {
+      complain(
+          "no CUDA driver (libcuda.so.1) is found here, so the program will see no GPU; --simulated runs it on the "
+          "simulated device, and spillway doctor says more",
+          kSuccess);
+    }
     return start(check.path);
   }
 
@@ -138,6 +144,9 @@ class RunCommand : public Command {
     ::setenv("LD_LIBRARY_PATH", prepended(environment("LD_LIBRARY_PATH"), folder.path).c_str(), 1);
     return std::nullopt;
   }
+
+  // As the program's loader will look for it; we are about to become the program, so it need not be closed.
+  static bool driver_is_there() { return ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr; }
 
   int start(const std::string& path) const {
     const auto cannot = [&path](int error) {

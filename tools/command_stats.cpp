@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tools/allocation_story.hpp"
 #include "tools/command.hpp"
@@ -39,6 +40,7 @@ class StatsCommand : public Command {
   }
 
   int run() override {
+    take_sections_from_arguments();
     const TraceList list = list_traces(arguments_);
     if (!explain_.empty()) return explain(list);
     int code = kSuccess;
@@ -50,10 +52,27 @@ class StatsCommand : public Command {
     const auto apart = why_not_one_run(summaries_);
     const bool one = list.paths.size() == 1;
     print(json_ ? dumped(json(one, !apart)) : page_for(terminal_of_output(), text(one, !apart)));
-    return apart ? complain(*apart, kFailure) : code;
+    if (apart) return complain(*apart, kFailure);
+    if (const auto note = different_programs(summaries_)) complain(*note, kSuccess);
+    return code;
   }
 
  private:
+  // `--by kernel iteration TRACE` as well as `--by kernel,iteration TRACE`: the words that follow come as traces. A
+  // file of that name is a trace.
+  void take_sections_from_arguments() {
+    if (by_.empty()) return;
+    const auto is_section = [](const std::string& word) {
+      const auto& names = section_names();
+      std::error_code error;
+      return std::find(names.begin(), names.end(), word) != names.end() && !std::filesystem::exists(word, error);
+    };
+    const auto first = std::stable_partition(arguments_.begin(), arguments_.end(),
+                                             [&](const std::string& word) { return !is_section(word); });
+    by_.insert(by_.end(), first, arguments_.end());
+    arguments_.erase(first, arguments_.end());
+  }
+
   std::optional<std::string> read(const std::string& path) {
     RunFollower run(by_.empty() ? Follows::memory : Follows::memory_and_iterations);
     TraceSummarizer summarizer(run);

@@ -80,4 +80,18 @@ std::optional<std::string> why_not_one_run(const std::vector<TraceSummary>& summ
   return std::nullopt;
 }
 
+std::optional<std::string> different_programs(const std::vector<TraceSummary>& summaries) {
+  for (std::size_t i = 0; i < summaries.size(); ++i) {
+    for (std::size_t k = i + 1; k < summaries.size(); ++k) {
+      const TraceSummary& a = summaries[i];
+      const TraceSummary& b = summaries[k];
+      const bool siblings = a.header.parent_pid == b.header.parent_pid && a.header.host == b.header.host;
+      if (a.header.program == b.header.program || siblings || related(a, b)) continue;
+      return "note: " + harmless(a.path) + " is of " + harmless(a.header.program) + ", " + harmless(b.path) + " of " +
+             harmless(b.header.program) + "; totals add up both, so name the traces of one run if they are of two";
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace spillway::tools

@@ -11,5 +11,7 @@ namespace spillway::tools {
 
 // Nothing if they may be of one run; else one sentence that names two of them and why they are not.
 std::optional<std::string> why_not_one_run(const std::vector<TraceSummary>& summaries);
+// What may still be two runs: different programs of which neither started the other, nor one parent both. A sentence.
+std::optional<std::string> different_programs(const std::vector<TraceSummary>& summaries);
 
 }  // namespace spillway::tools

@@ -143,6 +143,15 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
   text += "\nbounds: no policy can take less than " + fixed(first.bounds.seconds, "%.4f") + " s (compute " +
           fixed(first.bounds.compute_seconds, "%.4f") + " s) or move less than " + gigabytes(first.bounds.traffic) +
           " GiB with a window of " + format_bytes(first.window) + "\n";
+  std::string periods;
+  for (const NamedReplay& each : replays) {
+    if (each.result.iteration == 0) continue;
+    periods += (periods.empty() ? "" : ", ") + harmless(each.name) + " " + grouped(each.result.iteration);
+  }
+  if (!periods.empty()) {
+    text += "periods that the policies went by, in launches: " + periods +
+            "; a period may be a part of what stats calls an iteration, or several\n";
+  }
   for (const NamedReplay& each : replays) {
     if (each.result.fits()) continue;
     text += harmless(each.name) + ": does not fit: it needs " + format_bytes(each.result.plain_peak) +

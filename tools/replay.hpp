@@ -41,7 +41,8 @@ std::optional<std::string> try_replay(const std::string& path, const TraceEvents
                                       const std::vector<NamedPolicy>& policies, const ReplayRequest& request,
                                       std::vector<NamedReplay>& replays);
 
-// Iterations in the measured part; 0 if no iteration was found.
+// Periods of the policy in the measured part; 0 if it found none. What `stats` calls an iteration is found by other
+// means (iteration_finder.hpp), and may be part of a period or several.
 double iterations(const policy::ReplayResult& result);
 
 std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays);

@@ -34,6 +34,10 @@ Nanoseconds RunTables::stall_estimate(Bytes bytes) const {
   return Nanoseconds(static_cast<std::int64_t>(static_cast<double>(bytes.count()) / link_in * 1e9));
 }
 
+Nanoseconds RunTables::stall_estimate(const IterationRow& row) const {
+  return std::min(stall_estimate(row.host_bytes), row.time());
+}
+
 KernelRow& RunTableMaker::kernel(std::uint32_t function) {
   if (kernels_.size() <= function) kernels_.resize(function + 1);
   return kernels_[function];

@@ -75,6 +75,8 @@ struct RunTables {
   double link_in = 0;                      // bytes a second, by the trace's cost table
   // How long the host bytes take over the link at most: what launches may have waited for.
   [[nodiscard]] policy::Nanoseconds stall_estimate(policy::Bytes bytes) const;
+  // Of an iteration: no more than it took.
+  [[nodiscard]] policy::Nanoseconds stall_estimate(const IterationRow& row) const;
 };
 
 class RunTableMaker {

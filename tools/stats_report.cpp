@@ -39,6 +39,7 @@ std::string opening(const TraceSummary& summary) {
   out += line("process", process + ", started " + harmless(header.start) + ", " + seconds(summary.duration) +
                              (summary.end_reason.empty() ? "" : ", ended by " + harmless(summary.end_reason)));
   out += line("spillway", harmless(header.build) + ", driver " + harmless(header.driver_version));
+  if (summary.simulated()) out += line("device", "simulated: bytes are what was decided there, times mean nothing");
   std::string settings;
   for (const auto& [key, value] : header.settings) {
     const SettingRow* row = find_setting(key);

@@ -131,7 +131,7 @@ std::string iteration_table(const RunTables& tables, std::size_t top) {
     std::string name = row.number == 0 ? "before" : std::to_string(row.number);
     if (!row.complete) name += " (not whole)";
     std::vector<std::string> cells{std::move(name), milliseconds(row.time()), grouped(row.launches),
-                                   format_bytes(row.host_bytes), milliseconds(tables.stall_estimate(row.host_bytes))};
+                                   format_bytes(row.host_bytes), milliseconds(tables.stall_estimate(row))};
     if (faults) cells.push_back(grouped(row.faults));
     table.add(with_traffic(std::move(cells), row.traffic));
   }
@@ -182,7 +182,7 @@ Json iterations_json(const RunTables& tables) {
                 {"complete", row.complete},
                 {"launches", row.launches},
                 {"host_bytes", row.host_bytes.count()},
-                {"stall_estimate_ns", tables.stall_estimate(row.host_bytes).count()},
+                {"stall_estimate_ns", tables.stall_estimate(row).count()},
                 {"faults", row.faults}};
     put_traffic(one, row.traffic);
     list.push_back(std::move(one));

@@ -32,6 +32,11 @@ Bytes TraceSummary::on_host_peak() const {
   for (const DeviceSummary& device : devices) total += device.on_host_peak;
   return total;
 }
+bool TraceSummary::simulated() const {
+  return std::any_of(devices.begin(), devices.end(), [](const DeviceSummary& device) {
+    return device.seen.name.starts_with("Spillway simulated device");
+  });
+}
 bool TraceSummary::off() const {
   const auto mode = std::pair<std::string, std::string>("policy.mode", "off");
   return std::find(header.settings.begin(), header.settings.end(), mode) != header.settings.end();

@@ -87,6 +87,7 @@ struct TraceSummary {
   [[nodiscard]] policy::Bytes moved_in() const;
   [[nodiscard]] policy::Bytes moved_out() const;
   [[nodiscard]] policy::Bytes on_host_peak() const;
+  [[nodiscard]] bool simulated() const;               // on the simulated device, by its name
   [[nodiscard]] bool off() const;                     // nothing was bounded or moved
   [[nodiscard]] policy::Bytes resident_peak() const;  // of all devices
 };

@@ -1,9 +1,9 @@
 #include "shim/handlers/allocation.hpp"
 
-#include "shim/advice.hpp"
 #include "shim/driver.hpp"
 #include "shim/driver_error.hpp"
 #include "shim/handlers/calling_context.hpp"
+#include "shim/launch_path.hpp"
 #include "shim/log.hpp"
 
 namespace spillway::shim {
@@ -17,11 +17,20 @@ struct Attempt {
 
 Attempt attempt(Session& session, const AllocationRequest& request, const AllocationCalls& calls) {
   const AllocationAnswer answer = session.request(request);
-  if (answer.refused) return {CUDA_ERROR_OUT_OF_MEMORY, answer.backing, true};
+  if (answer.refused) {
+    const CUresult objection = calls.objection ? calls.objection() : CUDA_SUCCESS;
+    return {objection == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : objection, answer.backing, true};
+  }
   const bool managed = answer.backing == policy::Backing::managed && calls.managed;
   const DriverMemory memory = managed ? calls.managed() : calls.plain();
   session.settle(answer, request, memory.address, memory.bytes, memory.result);
   return {memory.result, answer.backing, false};
+}
+
+// Plain memory is forbidden there too, and the capture is spoilt already.
+bool capture_forbids(CUresult code) {
+  return code == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+         code == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
 }  // namespace
@@ -32,9 +41,9 @@ CUresult allocate(Session& session, AllocationRequest request, const AllocationC
   const Attempt first = attempt(session, request, calls);
   if (first.result == CUDA_SUCCESS || first.refused || !calls.managed) return first.result;
   if (first.backing == policy::Backing::managed) {
-    if (first.result == CUDA_ERROR_OUT_OF_MEMORY) return first.result;
-    SPILLWAY_LOG(warning, "the driver refused managed memory ({}); this allocation stays plain",
-                 error_name({static_cast<std::int32_t>(first.result)}));
+    if (first.result == CUDA_ERROR_OUT_OF_MEMORY || capture_forbids(first.result)) return first.result;
+    SPILLWAY_LOG_ONCE(warning, "the driver refused managed memory ({}); this allocation stays plain",
+                      error_name({static_cast<std::int32_t>(first.result)}));
     request.kind = policy::AllocationKind::unspillable;
     return attempt(session, request, calls).result;
   }
@@ -43,18 +52,28 @@ CUresult allocate(Session& session, AllocationRequest request, const AllocationC
   const AllocationCalls spilled{[&] {
                                   return DriverMemory{CUDA_ERROR_OUT_OF_MEMORY, {}, request.bytes};
                                 },
-                                calls.managed};
+                                calls.managed,
+                                {}};
   return attempt(session, request, spilled).result;
 }
 
 DriverMemory allocate_spilled(policy::Bytes bytes) {
-  const RelaxedCapture relaxed;
   CUdeviceptr address = 0;
   DriverMemory memory;
   memory.result = driver().cuMemAllocManaged(&address, bytes.count(), CU_MEM_ATTACH_GLOBAL);
   memory.address = {address};
   memory.bytes = bytes;
   return memory;
+}
+
+CUresult capture_objection(policy::Bytes bytes) {
+  const Driver& real = driver();
+  if (launch_path().captures.load(std::memory_order_relaxed) == 0 || real.cuMemAllocManaged == nullptr)
+    return CUDA_SUCCESS;
+  // Managed memory that nobody touches takes none of the device.
+  const DriverMemory tried = allocate_spilled(bytes);
+  if (tried.result == CUDA_SUCCESS) real.cuMemFree_v2(tried.address.value);
+  return capture_forbids(tried.result) ? tried.result : CUDA_SUCCESS;
 }
 
 }  // namespace spillway::shim

@@ -18,14 +18,21 @@ struct DriverMemory {
 struct AllocationCalls {
   std::function<DriverMemory()> plain;    // the program's own call
   std::function<DriverMemory()> managed;  // empty: this kind cannot be spilled
+  // What the driver has against the call, its size apart: asked when policy refuses, as out of memory must not hide
+  // that an argument is wrong. May be empty.
+  std::function<CUresult()> objection;
 };
 
-// The code that the program gets. A managed allocation that the driver refuses for another reason than memory becomes a
-// plain one; a plain one that finds the card full (another process, or what cannot be counted) is asked for again,
-// which may make it a managed one.
+// The code that the program gets, after which nothing of the call is left to do. A managed allocation that the driver
+// refuses for another reason than memory becomes a plain one; a plain one that finds the card full (another process, or
+// what cannot be counted) is asked for again, which may make it a managed one.
 CUresult allocate(Session& session, AllocationRequest request, const AllocationCalls& calls);
 
-// cuMemAllocManaged in place of plain memory, also while the program captures.
+// cuMemAllocManaged in place of plain memory. In the thread's own capture mode: where a capture forbids plain memory
+// the driver forbids managed memory with the same code and spoils the capture, as without us; where the program has
+// relaxed the mode, as caching allocators do, both work.
 DriverMemory allocate_spilled(policy::Bytes bytes);
+// While something is being captured: what the driver would say to an allocation in this thread's mode.
+CUresult capture_objection(policy::Bytes bytes);
 
 }  // namespace spillway::shim

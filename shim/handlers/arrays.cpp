@@ -29,8 +29,24 @@ std::size_t bytes_of(std::size_t width, std::size_t height, std::size_t depth, C
          bytes_of_format(format) * std::max(channels, 1U);
 }
 
-template <class Handle>
-CUresult create(const void* caller, Handle* out, std::size_t bytes, const std::function<CUresult()>& call) {
+// Descriptors that the driver refuses at any size, as far as its documentation says so; of formats that came later we
+// know nothing and say nothing.
+CUresult objection_to(std::size_t width, CUarray_format format, unsigned channels) {
+  const auto number = static_cast<unsigned>(format);
+  constexpr unsigned kLastOfFirst = CU_AD_FORMAT_FLOAT;
+  const bool first_formats = number <= kLastOfFirst;
+  const bool known = number == CU_AD_FORMAT_UNSIGNED_INT8 || number == CU_AD_FORMAT_UNSIGNED_INT16 ||
+                     number == CU_AD_FORMAT_UNSIGNED_INT32 || number == CU_AD_FORMAT_SIGNED_INT8 ||
+                     number == CU_AD_FORMAT_SIGNED_INT16 || number == CU_AD_FORMAT_SIGNED_INT32 ||
+                     number == CU_AD_FORMAT_HALF || number == CU_AD_FORMAT_FLOAT;
+  if (width == 0 || (first_formats && !known)) return CUDA_ERROR_INVALID_VALUE;
+  if (known && channels != 1 && channels != 2 && channels != 4) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+template <class Handle, class Descriptor>
+CUresult create(const void* caller, Handle* out, const Descriptor& array, std::size_t bytes,
+                const std::function<CUresult()>& call) {
   Session* session = Session::get();
   const auto device = session == nullptr ? std::nullopt : current_device();
   if (!device || out == nullptr) return call();
@@ -45,6 +61,7 @@ CUresult create(const void* caller, Handle* out, std::size_t bytes, const std::f
     const auto handle = result == CUDA_SUCCESS ? reinterpret_cast<std::uint64_t>(*out) : 0;
     return DriverMemory{result, address_of_handle(handle), policy::Bytes(bytes)};
   };
+  calls.objection = [&] { return objection_to(array.Width, array.Format, array.NumChannels); };
   return allocate(*session, request, calls);
 }
 
@@ -65,7 +82,7 @@ CUresult create_array(RealCall<PFN_cuArrayCreate_v3020>& real, CUarray* p_handle
   if (p_allocate_array == nullptr) return real(p_handle, p_allocate_array);
   const auto& array = *p_allocate_array;
   const std::size_t bytes = bytes_of(array.Width, array.Height, 1, array.Format, array.NumChannels);
-  return real.answer(create(real.caller(), p_handle, bytes, [&] { return real(p_handle, p_allocate_array); }));
+  return real.answer(create(real.caller(), p_handle, array, bytes, [&] { return real(p_handle, p_allocate_array); }));
 }
 
 CUresult create_array(RealCall<PFN_cuArray3DCreate_v3020>& real, CUarray* p_handle,
@@ -73,7 +90,7 @@ CUresult create_array(RealCall<PFN_cuArray3DCreate_v3020>& real, CUarray* p_hand
   if (p_allocate_array == nullptr) return real(p_handle, p_allocate_array);
   const auto& array = *p_allocate_array;
   const std::size_t bytes = bytes_of(array.Width, array.Height, array.Depth, array.Format, array.NumChannels);
-  return real.answer(create(real.caller(), p_handle, bytes, [&] { return real(p_handle, p_allocate_array); }));
+  return real.answer(create(real.caller(), p_handle, array, bytes, [&] { return real(p_handle, p_allocate_array); }));
 }
 
 CUresult destroy_array(RealCall<PFN_cuArrayDestroy_v2000>& real, CUarray h_array) {
@@ -87,7 +104,7 @@ CUresult create_mipmapped_array(RealCall<PFN_cuMipmappedArrayCreate_v5000>& real
   const auto& array = *p_mipmapped_array_desc;
   // Each level is a quarter of the one before: all of them are at most four thirds of the first.
   const std::size_t bytes = bytes_of(array.Width, array.Height, array.Depth, array.Format, array.NumChannels) * 4 / 3;
-  return real.answer(create(real.caller(), p_handle, bytes,
+  return real.answer(create(real.caller(), p_handle, array, bytes,
                             [&] { return real(p_handle, p_mipmapped_array_desc, num_mipmap_levels); }));
 }
 

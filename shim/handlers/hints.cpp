@@ -1,26 +1,30 @@
-// The program's own advice and prefetches: forwarded and left alone.
+// The program's own advice and prefetches: forwarded and left alone, but for memory that it takes as device memory.
 #include "shim/handlers.hpp"
+#include "shim/handlers/spilled_memory.hpp"
 
 namespace spillway::shim::handlers {
 
 CUresult program_advice(RealCall<PFN_cuMemAdvise_v8000>& real, CUdeviceptr_v2 dev_ptr, size_t count,
                         CUmem_advise advice, CUdevice_v1 device) {
-  return real(dev_ptr, count, advice, device);
+  return real.answer(for_managed_memory_only(dev_ptr, [&](CUdeviceptr at) { return real(at, count, advice, device); }));
 }
 
 CUresult program_advice(RealCall<PFN_cuMemAdvise_v12020>& real, CUdeviceptr_v2 dev_ptr, size_t count,
                         CUmem_advise advice, CUmemLocation_v1 location) {
-  return real(dev_ptr, count, advice, location);
+  return real.answer(
+      for_managed_memory_only(dev_ptr, [&](CUdeviceptr at) { return real(at, count, advice, location); }));
 }
 
 CUresult program_prefetch(RealCall<PFN_cuMemPrefetchAsync_v8000>& real, CUdeviceptr_v2 dev_ptr, size_t count,
                           CUdevice_v1 dst_device, CUstream h_stream) {
-  return real(dev_ptr, count, dst_device, h_stream);
+  return real.answer(
+      for_managed_memory_only(dev_ptr, [&](CUdeviceptr at) { return real(at, count, dst_device, h_stream); }));
 }
 
 CUresult program_prefetch(RealCall<PFN_cuMemPrefetchAsync_v12020>& real, CUdeviceptr_v2 dev_ptr, size_t count,
                           CUmemLocation_v1 location, unsigned int flags, CUstream h_stream) {
-  return real(dev_ptr, count, location, flags, h_stream);
+  return real.answer(
+      for_managed_memory_only(dev_ptr, [&](CUdeviceptr at) { return real(at, count, location, flags, h_stream); }));
 }
 
 }  // namespace spillway::shim::handlers

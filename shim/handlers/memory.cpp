@@ -39,6 +39,7 @@ CUresult allocate_linear(RealCall<PFN_cuMemAlloc_v3020>& real, CUdeviceptr_v2* d
     address = memory.address.value;
     return memory;
   };
+  calls.objection = [&] { return capture_objection(policy::Bytes(bytesize)); };
   const CUresult result =
       allocate(*session, request_of(*device, bytesize, policy::AllocationKind::linear, real.caller()), calls);
   if (result == CUDA_SUCCESS) *dptr = address;
@@ -69,6 +70,7 @@ CUresult allocate_pitched(RealCall<PFN_cuMemAllocPitch_v3020>& real, CUdeviceptr
     address = memory.address.value;
     return memory;
   };
+  calls.objection = [&] { return capture_objection(policy::Bytes(bytes)); };
   const CUresult result =
       allocate(*session, request_of(*device, bytes, policy::AllocationKind::pitched, real.caller()), calls);
   if (result == CUDA_SUCCESS) {

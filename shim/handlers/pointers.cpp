@@ -3,17 +3,10 @@
 #include <optional>
 
 #include "shim/handlers.hpp"
-#include "shim/session.hpp"
+#include "shim/handlers/spilled_memory.hpp"
 
 namespace spillway::shim::handlers {
 namespace {
-
-std::optional<Registered> spilled_at(CUdeviceptr_v2 address) {
-  Session* session = Session::get();
-  if (session == nullptr) return std::nullopt;
-  const auto found = session->registered({address});
-  return found && found->spilled() ? found : std::nullopt;
-}
 
 // Puts the answer for device memory in place of the one for managed memory, where they differ. False: the attribute
 // does not exist for device memory.
@@ -69,13 +62,15 @@ CUresult address_range(RealCall<PFN_cuMemGetAddressRange_v3020>& real, CUdevicep
 
 CUresult range_attribute(RealCall<PFN_cuMemRangeGetAttribute_v8000>& real, void* data, size_t data_size,
                          CUmem_range_attribute attribute, CUdeviceptr_v2 dev_ptr, size_t count) {
-  return real(data, data_size, attribute, dev_ptr, count);
+  return real.answer(
+      for_managed_memory_only(dev_ptr, [&](CUdeviceptr at) { return real(data, data_size, attribute, at, count); }));
 }
 
 CUresult range_attributes(RealCall<PFN_cuMemRangeGetAttributes_v8000>& real, void** data, size_t* data_sizes,
                           CUmem_range_attribute* attributes, size_t num_attributes, CUdeviceptr_v2 dev_ptr,
                           size_t count) {
-  return real(data, data_sizes, attributes, num_attributes, dev_ptr, count);
+  return real.answer(for_managed_memory_only(
+      dev_ptr, [&](CUdeviceptr at) { return real(data, data_sizes, attributes, num_attributes, at, count); }));
 }
 
 }  // namespace spillway::shim::handlers

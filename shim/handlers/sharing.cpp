@@ -12,10 +12,11 @@ CUresult export_ipc(RealCall<PFN_cuIpcGetMemHandle_v4010>& real, CUipcMemHandle_
   if (result == CUDA_SUCCESS || session == nullptr) return result;
   const auto memory = session->registered({dptr});
   if (memory && memory->spilled()) {
-    SPILLWAY_LOG(warning,
-                 "memory that may spill cannot be shared with another process ({}); keep it plain with a rule that has "
-                 "backing = \"device\", or with memory.backing = \"device\"",
-                 policy::format_bytes(memory->bytes));
+    SPILLWAY_LOG_ONCE(
+        warning,
+        "memory that may spill cannot be shared with another process ({}); keep it plain with a rule that has "
+        "backing = \"device\", or with memory.backing = \"device\"",
+        policy::format_bytes(memory->bytes));
   }
   return result;
 }

@@ -8,8 +8,23 @@
 namespace spillway::shim::handlers {
 namespace {
 
+// The driver's own word on a stream and a pool. By queries that change nothing, also in a capture.
+CUresult objection_to(CUstream stream, bool per_thread) {
+  const Driver& real = driver();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUstream meant = stream == nullptr && per_thread ? CU_STREAM_PER_THREAD : stream;
+  return real.cuStreamIsCapturing == nullptr ? CUDA_SUCCESS : real.cuStreamIsCapturing(meant, &status);
+}
+CUresult objection_to(CUmemoryPool pool) {
+  const Driver& real = driver();
+  cuuint64_t used = 0;
+  return real.cuMemPoolGetAttribute == nullptr
+             ? CUDA_SUCCESS
+             : real.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
+}
+
 CUresult allocate_in_order(const void* caller, std::uint64_t stream, const CUdeviceptr_v2* out, size_t bytes,
-                           const std::function<CUresult()>& call) {
+                           const std::function<CUresult()>& call, const std::function<CUresult()>& objection) {
   Session* session = Session::get();
   const auto device = session == nullptr ? std::nullopt : current_device();
   if (!device || out == nullptr || bytes == 0) return call();
@@ -24,6 +39,7 @@ CUresult allocate_in_order(const void* caller, std::uint64_t stream, const CUdev
     const CUresult result = call();
     return DriverMemory{result, {result == CUDA_SUCCESS ? *out : 0}, policy::Bytes(bytes)};
   };
+  calls.objection = objection;
   return allocate(*session, request, calls);
 }
 
@@ -31,14 +47,20 @@ CUresult allocate_in_order(const void* caller, std::uint64_t stream, const CUdev
 
 CUresult allocate_async(RealCall<PFN_cuMemAllocAsync_v11020>& real, CUdeviceptr_v2* dptr, size_t bytesize,
                         CUstream h_stream) {
-  return real.answer(allocate_in_order(real.caller(), stream_word(h_stream, real.per_thread()), dptr, bytesize,
-                                       [&] { return real(dptr, bytesize, h_stream); }));
+  return real.answer(allocate_in_order(
+      real.caller(), stream_word(h_stream, real.per_thread()), dptr, bytesize,
+      [&] { return real(dptr, bytesize, h_stream); }, [&] { return objection_to(h_stream, real.per_thread()); }));
 }
 
 CUresult allocate_from_pool(RealCall<PFN_cuMemAllocFromPoolAsync_v11020>& real, CUdeviceptr_v2* dptr, size_t bytesize,
                             CUmemoryPool pool, CUstream h_stream) {
-  return real.answer(allocate_in_order(real.caller(), stream_word(h_stream, real.per_thread()), dptr, bytesize,
-                                       [&] { return real(dptr, bytesize, pool, h_stream); }));
+  return real.answer(allocate_in_order(
+      real.caller(), stream_word(h_stream, real.per_thread()), dptr, bytesize,
+      [&] { return real(dptr, bytesize, pool, h_stream); },
+      [&] {
+        const CUresult code = objection_to(h_stream, real.per_thread());
+        return code == CUDA_SUCCESS ? objection_to(pool) : code;
+      }));
 }
 
 CUresult free_async(RealCall<PFN_cuMemFreeAsync_v11020>& real, CUdeviceptr_v2 dptr, CUstream h_stream) {

@@ -1,6 +1,7 @@
 // Map-style allocation: counted by its physical handles, refused early where the budget ends, as it cannot be spilled.
 #include <vector>
 
+#include "shim/driver.hpp"
 #include "shim/handlers.hpp"
 #include "shim/handlers/allocation.hpp"
 #include "shim/handlers/calling_context.hpp"
@@ -13,6 +14,17 @@ void forget(policy::Address registered) {
   Session* session = Session::get();
   if (session == nullptr) return;
   if (const auto known = session->begin_free(registered, 0)) session->end_free(*known, CUDA_SUCCESS);
+}
+
+// What the driver says of the properties, and what it asks of a size.
+CUresult objection_to(size_t size, const CUmemAllocationProp_v1* prop, unsigned long long flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;  // none are defined
+  const auto granularity_of = driver().cuMemGetAllocationGranularity;
+  size_t granularity = 0;
+  if (granularity_of == nullptr) return CUDA_SUCCESS;
+  const CUresult code = granularity_of(&granularity, prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (code != CUDA_SUCCESS) return code;
+  return granularity != 0 && size % granularity != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -37,6 +49,7 @@ CUresult create_physical(RealCall<PFN_cuMemCreate_v10020>& real, CUmemGenericAll
     if (result == CUDA_SUCCESS) physical_memory().created(*handle, address);
     return DriverMemory{result, address, policy::Bytes(size)};
   };
+  calls.objection = [&] { return objection_to(size, prop, flags); };
   return real.answer(allocate(*session, request, calls));
 }
 

@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
             "[memory]\nwindow = \"x\"\n  [=]\n[log]\nlevel = \"loud\"\n",
             {"p.toml:2:10: memory.window: \"x\" is not a size; write a size such as 16GiB, or a share such as 80%",
              "p.toml:3:4: \"[=]\" is not TOML: expected the name of a table behind the bracket (table header)",
-             "p.toml:5:9: log.level: \"loud\" is not one of: off, error, warning, info, debug, trace; write one of "
+             "p.toml:5:9: log.level: \"loud\" is not one of: off, error, warning, info, debug; write one of "
              "them"}},
         FileMistake{
             "KeyTwice",
@@ -252,7 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
              "\"16GiB\" or \"80%\""}},
         FileMistake{"SizeWithoutUnit",
                     "[memory]\ndevice_budget = 16\n",
-                    {"p.toml:2:17: memory.device_budget: \"16\" is below 2 MiB; write at least 2MiB, with its unit"}},
+                    {"p.toml:2:17: memory.device_budget: \"16\" is in bytes, and below 2 MiB; did you mean \"16%\" or "
+                     "\"16MiB\"?"}},
         FileMistake{"BooleanInQuotes",
                     "[memory]\noom_first = \"true\"\n",
                     {"p.toml:2:13: memory.oom_first: \"true\" is text; write true or false, without quotes"}},

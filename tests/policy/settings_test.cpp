@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "here: \"18446744073709551616\" is too large" SIZE_REMEDY},
         SettingMistake{"memory.device_budget", "16777216TiB", "here: \"16777216TiB\" is too large" SIZE_REMEDY},
         SettingMistake{"memory.device_budget", "1.5", "here: \"1.5\" is not a whole number of bytes" SIZE_REMEDY},
-        SettingMistake{"memory.device_budget", "16", "here: \"16\" is below 2 MiB; write at least 2MiB, with its unit"},
+        SettingMistake{"memory.device_budget", "16", "here: \"16\" is in bytes, and below 2 MiB; did you mean \"16%\" or \"16MiB\"?"},
         SettingMistake{"memory.device_budget", "0%",
                 "here: \"0%\" is below 1%; write a share from 1% to 100%, or a size such as 16GiB"},
         SettingMistake{"memory.backing", "", "here: the value is empty; write one of: auto, managed, device"},
@@ -174,9 +174,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "here: \"run%\" has the unknown placeholder \"%\"; use %p (process), %t (start time), %h (host), %r "
                 "(rank) or %% (a percent sign)"},
         SettingMistake{"log.level", "warn\n\"x",
-                "here: \"warn\\x0a\\\"x\" is not one of: off, error, warning, info, debug, trace; write one of them"},
+                "here: \"warn\\x0a\\\"x\" is not one of: off, error, warning, info, debug; write one of them"},
         SettingMistake{"log.level", "warn",
-                "here: \"warn\" is not one of: off, error, warning, info, debug, trace; did you mean \"warning\"?"},
+                "here: \"warn\" is not one of: off, error, warning, info, debug; did you mean \"warning\"?"},
         SettingMistake{"memory.device_bugdet", "1GiB",
                 "here: \"memory.device_bugdet\" is not a setting; did you mean \"memory.device_budget\"?"},
         SettingMistake{"zzz", "1", "here: \"zzz\" is not a setting; see the policy reference for all of them"}));

@@ -50,6 +50,17 @@ TEST_F(HostMemoryTest, FreeMemoryWhereNoGroupLimits) {
   EXPECT_EQ(read().available.count(), 1000U * 1024);
 }
 
+TEST_F(HostMemoryTest, WithoutProcTheKernelIsAskedAndTheGroupInSightLimits) {
+  EXPECT_FALSE(read().without_proc);
+  fs::remove_all(root_ / "proc");
+  EXPECT_TRUE(read().without_proc);
+  // No machine that builds this has less.
+  EXPECT_GT(read().available.count(), std::uint64_t{1} << 20);
+  group("sys/fs/cgroup", "60000", "10000");
+  EXPECT_EQ(read().available.count(), 50000U);
+  EXPECT_TRUE(read().binding_limit.ends_with("cgroup/memory.max")) << read().binding_limit;
+}
+
 TEST_F(HostMemoryTest, SecondVersionOwnLimitAndAParentsWhichIsLess) {
   write("proc/self/cgroup", "0::/a/b\n");
   group("sys/fs/cgroup/a/b", "600000", "100000");

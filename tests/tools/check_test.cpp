@@ -182,8 +182,18 @@ TEST(Check, ShowsWhatEachRuleWouldMatchAndWhichAreDead) {
       "\n"
       "rule \"adam again\" (line 9) is dead here: all that it would match goes to rule \"states\", which comes first\n"
       "rule \"no such kernel\" (line 13) is dead here: nothing in this trace meets its conditions\n"
-      "rule \"by class\" (line 17) asks for a class, and this trace names none: record a run in mode adaptive to "
-      "judge it\n");
+      "rule \"by class\" (line 17) asks for a class, and this trace names none: to judge it, record a run in "
+      "mode adaptive that spills and repeats (a smaller --device-budget, more steps)\n");
+}
+
+TEST(Check, CountsOfRulesOnClassesAreSaidToBeTheLeast) {
+  const PolicyFileReading reading = read(rule("states", "class = \"optimizer\"", kPlaces));
+  CoverageReport coverage;
+  coverage.rules.resize(1);
+  EXPECT_THAT(check_text(reading, "p.toml", CheckedTrace{"run.swt", "whole", coverage}), Not(HasSubstr("note:")));
+  coverage.names_classes = true;
+  EXPECT_THAT(check_text(reading, "p.toml", CheckedTrace{"run.swt", "whole", coverage}),
+              HasSubstr("note: a trace names the class of memory only where the run moved it"));
 }
 
 TEST(Check, JsonHoldsTheSame) {

@@ -172,9 +172,20 @@ TEST_F(ExportTest, PiecesHoldWhatLiesInside) {
   EXPECT_EQ(query(folder_ / "run.db", "SELECT count(*) AS n FROM launch")[0]["n"], 48);
   EXPECT_EQ(query(folder_ / "run.db", "SELECT count(*) AS n FROM iteration")[0]["n"], 2);
   EXPECT_EQ(query(folder_ / "run.db", "SELECT count(*) AS n FROM allocation")[0]["n"], 3) << "names are whole";
-  const auto late = spillway({"export", "run.swt", "--format", "csv", "-o", "-", "--iteration", "100"});
-  EXPECT_EQ(std::count(late.out.begin(), late.out.end(), '\n'), 1) << "the titles";
-  EXPECT_THAT(late.err, HasSubstr("the trace has 19 iterations"));
+}
+
+TEST_F(ExportTest, AnIterationThatThereIsNotIsNamedAndNothingIsWritten) {
+  put("run.swt", tests::training_trace());
+  std::ofstream(folder_ / "old.csv") << "precious";
+  for (const char* format : {"csv", "sqlite", "perfetto"}) {
+    const auto late = spillway({"export", "run.swt", "--format", format, "-o", "late", "--iteration", "100"});
+    EXPECT_EQ(late.exit_code, 1) << format;
+    EXPECT_THAT(late.err, HasSubstr("--iteration 100: this trace has the iterations 1 to 19"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "late")) << format;
+  }
+  EXPECT_EQ(spillway({"export", "run.swt", "--format", "csv", "-o", "old.csv", "--iteration", "20..30"}).exit_code, 1);
+  EXPECT_EQ(std::filesystem::file_size(folder_ / "old.csv"), 8U);
+  EXPECT_EQ(spillway({"export", "run.swt", "--format", "csv", "-o", "old.csv", "--iteration", "19..30"}).exit_code, 0);
 }
 
 TEST_F(ExportTest, CsvHasItsColumnsInEveryLine) {

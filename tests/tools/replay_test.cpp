@@ -45,7 +45,8 @@ TEST(Replay, TableAndJsonShowEveryPolicyAndTheBounds) {
   const TraceEvents events = trace();
   const auto all = replays(events);
   const std::string text = replay_text(events, all);
-  for (const char* word : {"adaptive", "arrival", "demand", "of bound", "bounds: no policy can"})
+  for (const char* word : {"adaptive", "arrival", "demand", "of bound", "bounds: no policy can",
+                           "periods that the policies went by, in launches: adaptive "})
     EXPECT_THAT(text, HasSubstr(word));
   const auto json = replay_json(events, all);
   ASSERT_EQ(json["replays"].size(), 3u);

@@ -37,11 +37,15 @@ class RunTest : public ::testing::Test {
     fs::copy_file(SPILLWAY_COMMAND, prefix / "bin/spillway");
     fs::copy_file(FAKE_LIBRARY, prefix / "lib/libspillway.so");
     std::ofstream(prefix / "lib/spillway/simulated/libcuda.so.1") << "";
+    // Any library will do: it is only looked for.
+    fs::create_directories(folder_ / "driver");
+    if (!fs::exists(folder_ / "driver/libcuda.so.1")) fs::copy_file(FAKE_LIBRARY, folder_ / "driver/libcuda.so.1");
     command_ = (prefix / "bin/spillway").string();
   }
   tests::ProcessResult run(std::vector<std::string> arguments, tests::ProcessOptions options = {}) {
     arguments.insert(arguments.begin(), {command_, "run"});
     if (options.folder.empty()) options.folder = folder_.string();
+    if (has_driver_) options.environment.emplace("LD_LIBRARY_PATH", (folder_ / "driver").string());
     return tests::run_process(arguments, options);
   }
   // One line, exit code 2, nothing on stdout.
@@ -67,7 +71,28 @@ class RunTest : public ::testing::Test {
 
   fs::path folder_;
   std::string command_;
+  bool has_driver_ = true;
 };
+
+TEST_F(RunTest, AMachineWithoutADriverIsNamedAndTheProgramRuns) {
+  has_driver_ = false;
+  tests::ProcessOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", folder_.string()}};
+  // Not what the machine has: a file of that name that is no library is not passed over for another.
+  write("libcuda.so.1", "no library");
+  const auto result = run({"--", "sh", "-c", "echo out; exit 37"}, options);
+  EXPECT_EQ(result.exit_code, 37);
+  EXPECT_EQ(result.out, "out\n");
+  EXPECT_THAT(result.err, HasSubstr("no CUDA driver (libcuda.so.1) is found here"));
+  EXPECT_THAT(result.err, HasSubstr("--simulated"));
+  EXPECT_THAT(run({"--simulated", "true"}, options).err, Not(HasSubstr("no CUDA driver")));
+}
+
+TEST_F(RunTest, HelpSaysHowItIsCalledAndEachFlagOnce) {
+  const std::string help = run({"--help"}).out;
+  EXPECT_THAT(help, HasSubstr("Usage: spillway run [flags] [--] program [arguments]\n"));
+  EXPECT_THAT(help, Not(HasSubstr("--trace,--trace")));
+}
 
 TEST_F(RunTest, ProgramKeepsItsOutputAndExitCode) {
   const auto result = run({"--", "sh", "-c", "echo out; echo err >&2; exit 37"});
@@ -105,6 +130,7 @@ TEST_F(RunTest, LibraryIsPreloadedAfterWhatIsThere) {
 }
 
 TEST_F(RunTest, PrefixWithBlanksAndColonsWorks) {
+  has_driver_ = false;  // so that the path printed is ours alone
   install(folder_ / "a prefix:with both");
   tests::ProcessOptions options;
   options.environment = {{"FAKE_MARK", (folder_ / "mark").string()}, {"XDG_RUNTIME_DIR", folder_.string()}};

@@ -5,6 +5,7 @@
 
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
+#include "tools/one_run.hpp"
 #include "tools/terminal.hpp"
 
 namespace spillway::tools {
@@ -21,6 +22,27 @@ TEST_F(StatsTablesTest, PageIsTheGoldenOne) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err, "");
   expect_golden("stats_by.txt", result.out);
+}
+
+TEST_F(StatsTablesTest, SectionsAreListedWithCommasOrBlanks) {
+  put("run.swt", tests::training_trace());
+  const std::string commas = spillway({"stats", "run.swt", "--by", "class,rule,kernel"}).out;
+  EXPECT_THAT(commas, HasSubstr("optimizer"));
+  EXPECT_EQ(spillway({"stats", "run.swt", "--by", "class", "rule", "kernel"}).out, commas);
+  EXPECT_EQ(spillway({"stats", "--by", "class", "rule", "kernel", "run.swt"}).out, commas);
+  // A file of that name is a file.
+  put("kernel", tests::training_trace());
+  EXPECT_THAT(spillway({"stats", "--by", "class", "kernel"}).out, HasSubstr("trace         kernel, whole"));
+}
+
+TEST_F(StatsTablesTest, AnIterationStallsNoLongerThanItTakes) {
+  put("run.swt", tests::training_trace());
+  const auto json = nlohmann::json::parse(spillway({"stats", "run.swt", "--json", "--by", "iteration"}).out);
+  ASSERT_GT(json["by_iteration"].size(), 2U);
+  for (const auto& row : json["by_iteration"]) {
+    EXPECT_LE(row["stall_estimate_ns"].get<std::int64_t>(),
+              row["end_ns"].get<std::int64_t>() - row["begin_ns"].get<std::int64_t>());
+  }
 }
 
 TEST_F(StatsTablesTest, EverySectionAddsUpToTheTotals) {
@@ -85,6 +107,25 @@ TEST_F(StatsTablesTest, TracesOfDifferentRunsAreOneLineAndNoTotals) {
   EXPECT_THAT(result.out, HasSubstr("b.swt"));
   EXPECT_THAT(result.out, Not(HasSubstr("960"))) << "no totals";
   EXPECT_FALSE(nlohmann::json::parse(spillway({"stats", "a.swt", "b.swt", "--json"}).out).contains("totals"));
+}
+
+TEST(OneRun, ProgramsThatHaveNothingToDoWithEachOtherAreNamed) {
+  std::vector<TraceSummary> both(2);
+  both[0].path = "a.swt";
+  both[1].path = "b.swt";
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    both[i].header.program = i == 0 ? "/bin/train" : "/bin/serve";
+    both[i].header.pid = 10 + i;
+    both[i].header.parent_pid = 1 + i;
+  }
+  EXPECT_THAT(different_programs(both).value_or(""), HasSubstr("a.swt is of /bin/train, b.swt of /bin/serve"));
+  both[1].header.parent_pid = 10;
+  EXPECT_EQ(different_programs(both), std::nullopt) << "the first started the second";
+  both[1].header.parent_pid = 1;
+  EXPECT_EQ(different_programs(both), std::nullopt) << "one script started both";
+  both[1].header.parent_pid = 2;
+  both[1].header.program = both[0].header.program;
+  EXPECT_EQ(different_programs(both), std::nullopt);
 }
 
 TEST_F(StatsTablesTest, BadTracesAndFlagsAreOneLine) {

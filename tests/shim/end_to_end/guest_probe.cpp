@@ -298,7 +298,13 @@ int main(int argc, char** argv) {
                                                     {"captures_own_stream", captures_own_stream},
                                                     {"ends_contexts", ends_contexts},
                                                     {"raw_forks", raw_forks},
-                                                    {"reader_gone", reader_gone}};
+                                                    {"reader_gone", reader_gone},
+                                                    {"wrong_and_too_large", wrong_and_too_large},
+                                                    {"captured_allocation", captured_allocation},
+                                                    {"hints_on_plain", hints_on_plain},
+                                                    {"asks_during_a_free", asks_during_a_free},
+                                                    {"takes_room_away", takes_room_away},
+                                                    {"asks_at_the_start", asks_at_the_start}};
   const auto scenario = scenarios.find(name);
   if (scenario == scenarios.end()) {
     std::fprintf(stderr, "probe: no scenario %s\n", name.c_str());

@@ -78,4 +78,12 @@ void raw_forks();
 void error_reused(const char* path);
 void error_closed(const char* path);
 
+// Of guest_probe_refusals.cpp.
+void wrong_and_too_large();
+void captured_allocation();
+void hints_on_plain();
+void asks_during_a_free();
+void takes_room_away();
+void asks_at_the_start();
+
 }  // namespace spillway::probe

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/shim/end_to_end/simulated_run.hpp"
 
 namespace spillway::tests {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 SimulatedRun hardship(const std::vector<std::string>& command, const std::string& mode = "adaptive") {
   SimulatedRun run;
@@ -104,6 +107,53 @@ TEST(Hardship, AFolderForATraceIsRefusedAndTheLineSaysWhatToDo) {
   EXPECT_THAT(result.process.err, HasSubstr(place.string() + " (Is a directory): name a file in it"));
   EXPECT_FALSE(std::filesystem::exists(place.string() + ".1"));
   EXPECT_TRUE(std::filesystem::is_empty(place));
+}
+
+TEST(Hardship, ABudgetThatOurOwnContextFillsIsNamedWithTheRemedy) {
+  SimulatedRun run = hardship({GUEST_PROBE, "work", "3"});
+  run.budget = "3MiB";
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_THAT(result.process.err, HasSubstr("the budget of 3 MiB leaves nothing for the program"));
+  EXPECT_THAT(result.process.err, HasSubstr("takes 2 MiB of it"));
+  EXPECT_THAT(result.process.err, HasSubstr("memory.device_budget (--device-budget) to 130 MiB or more"));
+  run.budget = "24MiB";
+  EXPECT_THAT(run_simulated(run).process.err, Not(HasSubstr("leaves nothing")));
+}
+
+// train_adam asks through the shared runtime; by the return address alone all its memory would be the runtime's.
+TEST(Hardship, TheCallerIsWhoCalledTheSharedRuntime) {
+  const Scratch folder;
+  const std::string policy = (folder.path() / "policy.toml").string();
+  const auto managed = [&](const std::string& caller) {
+    std::ofstream(policy) << "[[rule]]\nname = \"plain\"\nmatch = { caller = \"" << caller
+                          << "\" }\nbacking = \"device\"\n";
+    SimulatedRun run;
+    run.command = {TRAIN_ADAM, "--layers", "2", "--width", "768", "--batch", "2", "--steps", "2", "--verify", "0"};
+    run.mode = "arrival";
+    run.budget = "100MiB";
+    run.traced = true;
+    run.environment["SPILLWAY_POLICY"] = policy;
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+    // `stats` names the file and the device.
+    const std::string page = run_process({SPILLWAY_COMMAND, "stats", result.traces().front().string()}).out;
+    EXPECT_THAT(page, HasSubstr("policy.file = " + policy));
+    EXPECT_THAT(page, HasSubstr("device        simulated: "));
+    return result.calls("cuMemAllocManaged");
+  };
+  EXPECT_EQ(managed("*train_adam"), 0U);
+  EXPECT_GT(managed("*libcudart*"), 0U);
+}
+
+TEST(Hardship, DebugSaysWhatPolicyNotesAndInfoDoesNot) {
+  SimulatedRun run = hardship({GUEST_PROBE, "work", "400"});
+  run.environment["SPILLWAY_LOG_LEVEL"] = "debug";
+  const std::string debug = run_simulated(run).process.err;
+  EXPECT_THAT(debug, HasSubstr("debug: driver found; prefetch and advice take CUmemLocation"));
+  EXPECT_THAT(debug, HasSubstr("debug: device 0: our own context takes 2 MiB of its memory"));
+  EXPECT_THAT(debug, HasSubstr("debug: policy: an iteration of 6 launches was found"));
+  run.environment["SPILLWAY_LOG_LEVEL"] = "info";
+  EXPECT_THAT(run_simulated(run).process.err, Not(HasSubstr("debug")));
 }
 
 TEST(Hardship, KernelsAreAskedAboutAnewAfterAContextHasEnded) {

@@ -62,7 +62,7 @@ class MigrationTest : public testing::Test {
 
 TEST_F(MigrationTest, ACallThatBlocksStallsNobodyElseAndIsReportedOnce) {
   start("cuMemPrefetchAsync_v2:1:delay=1500ms");
-  Migration migration(reports(), 50ms);
+  Migration migration(reports(), {50ms, 50ms});
   ASSERT_TRUE(migration.enqueue(move(1, 0, Placement::device, Urgency::background)));
   // Until the report the call is in flight: it took the first prefetch, the one that blocks.
   wait_for([&] {
@@ -84,7 +84,7 @@ TEST_F(MigrationTest, ACallThatBlocksStallsNobodyElseAndIsReportedOnce) {
 TEST_F(MigrationTest, StopLeavesACallThatDoesNotComeBack) {
   start("cuMemPrefetchAsync_v2:1:delay=1500ms");
   static Migration* migration = nullptr;  // never destroyed: a thread is left in it
-  migration = new Migration(reports(), 20ms);
+  migration = new Migration(reports(), {20ms, 20ms});
   ASSERT_TRUE(migration->enqueue(move(1, 0, Placement::device, Urgency::background)));
   wait_for([&] {
     migration->look_for_stuck_calls();
@@ -97,7 +97,7 @@ TEST_F(MigrationTest, StopLeavesACallThatDoesNotComeBack) {
 
 TEST_F(MigrationTest, FailedMovesAreReportedAndQueuedOnesTakenBack) {
   start("cuMemPrefetchAsync_v2:1:delay=300ms,cuMemPrefetchAsync_v2:2:999");
-  Migration migration(reports(), 10s);
+  Migration migration(reports(), {10s, 10s});
   ASSERT_TRUE(migration.enqueue(move(1, 0, Placement::device, Urgency::background)));
   ASSERT_TRUE(migration.enqueue(move(2, 0, Placement::device, Urgency::background)));
   ASSERT_TRUE(migration.enqueue(move(3, 1, Placement::device, Urgency::background)));
@@ -110,7 +110,7 @@ TEST_F(MigrationTest, FailedMovesAreReportedAndQueuedOnesTakenBack) {
 
 TEST_F(MigrationTest, AContextThatIsNotMadeIsReported) {
   start("cuCtxCreate_v2:2:delay=1500ms");  // the first is the test's own
-  Migration migration(reports(), 50ms);
+  Migration migration(reports(), {50ms, 50ms});
   migration.prepare({0}, 1ms);
   wait_for([&] {
     migration.look_for_stuck_calls();
@@ -120,15 +120,32 @@ TEST_F(MigrationTest, AContextThatIsNotMadeIsReported) {
 
 TEST_F(MigrationTest, AnAdviceThatIsStuckIsReportedByAnIdleLane) {
   start("");
-  Migration migration(reports(), 20ms);
+  Migration migration(reports(), {20ms, 20ms});
   migration.prepare({0}, 2000ms);
   const int before = stuck_;
   migration.with_context({0}, "an advice", [&] { wait_for([&] { return stuck_ > before; }); });
 }
 
+TEST_F(MigrationTest, NobodyWaitsForAMoveThatIsStuckNorForWhatIsBehindIt) {
+  start("cuMemPrefetchAsync_v2:1:delay=1500ms");
+  Migration migration(reports(), {50ms, 10s});
+  ASSERT_TRUE(migration.enqueue(move(1, 0, Placement::device, Urgency::background)));
+  ASSERT_TRUE(migration.enqueue(move(2, 1, Placement::device, Urgency::blocking)));
+  // Long before the call comes back, which would end the wait too.
+  EXPECT_FALSE(migration.wait_for_blocking({0}, 60s));
+  EXPECT_TRUE(finished().empty());
+  EXPECT_EQ(stuck_, 1);
+  // The next one does not wait at all, and it is not said again.
+  EXPECT_FALSE(migration.wait_for_blocking({0}, 60s));
+  EXPECT_TRUE(finished().empty());
+  EXPECT_EQ(stuck_, 1);
+  wait_for([&] { return finished().size() == 2; });
+  EXPECT_TRUE(migration.wait_for_blocking({0}, 60s)) << "it came back, and its lane serves again";
+}
+
 TEST_F(MigrationTest, NobodyWaitsForTheMovesOfAnotherDevice) {
   start("cuMemPrefetchAsync_v2:1:delay=1500ms");
-  Migration migration(reports(), 10s);
+  Migration migration(reports(), {10s, 10s});
   ASSERT_TRUE(migration.enqueue(move(1, 0, Placement::device, Urgency::blocking)));
   EXPECT_TRUE(migration.wait_for_blocking({1}, 0ms));
   EXPECT_FALSE(migration.wait_for_blocking({0}, 0ms));
