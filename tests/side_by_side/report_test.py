@@ -11,11 +11,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import made_up
 import report
 
-try:
-    import matplotlib
-except ImportError:
-    matplotlib = None
-
 
 class Report(unittest.TestCase):
     def setUp(self):
@@ -90,7 +85,6 @@ class Report(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "is no result of benchmarks/run.sh"):
             report.main([self.write({"topic": "modes", "steps": {}})])
 
-    @unittest.skipUnless(matplotlib, "needs python3-matplotlib")
     def test_pictures_are_the_same_each_time(self):
         made = []
         for number in range(2):
