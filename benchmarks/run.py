@@ -117,8 +117,12 @@ class Runner(Topic):
         run = figures.read_lines(text)
         kept["exit_code"], kept["error_tail"] = code, tail
         self.note_times(row, run)
-        if trace is not None:
-            self.note_trace(row, run, trace)
+        if trace is not None and trace.exists():
+            try:
+                self.note_trace(row, run, trace)
+            except Exception:
+                if code is not None:  # of a run that was ended, the trace may end anywhere
+                    raise
         if run["out_of_memory"] or code == OUT_OF_MEMORY_CODE:
             kept["status"] = "out_of_memory"
             expect(row.kind == "explicit", f"out of memory: {run['out_of_memory']}")
