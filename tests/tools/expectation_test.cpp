@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/tools/trace_command_test.hpp"
+
 namespace spillway::tools {
 namespace {
 
@@ -90,6 +92,30 @@ TEST(Expectation, WhatDoesNotFitIsSaid) {
 }
 
 TEST(Expectation, NothingMeasuredIsNothingExpected) { EXPECT_EQ(expect_of({}, {}, {}).seconds, 0); }
+
+class PlanCommandTest : public TraceCommandTest {
+ protected:
+  const std::string trace_ = GOLDEN_TRACES "/train_adam.swt";
+};
+
+TEST_F(PlanCommandTest, JsonAloneIsWhatToExpectAndNoPolicy) {
+  const auto result = spillway({"plan", trace_, "--device-budget", "1030MiB", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("iteration_launches"), 63);
+  EXPECT_EQ(json.at("budget_bytes"), 1030 << 20);
+  // Under the budget that it was recorded under, the recording is what is expected.
+  EXPECT_NEAR(json.at("seconds"), json.at("recorded_seconds"), 0.01 * json.at("recorded_seconds").get<double>());
+}
+
+TEST_F(PlanCommandTest, APolicyFileComesWithALineAboutIt) {
+  const auto result = spillway({"plan", trace_, "--device-budget", "1500MiB", "-o", "plan.toml"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::StartsWith("Expected with a budget of 1.5 GiB: "));
+  EXPECT_THAT(text("plan.toml"), HasSubstr("# " + result.out.substr(0, result.out.size() - 1)));
+  const auto with_json = spillway({"plan", trace_, "--device-budget", "1500MiB", "-o", "plan.toml", "--json"});
+  EXPECT_LT(nlohmann::json::parse(with_json.out).at("seconds"), 0.052) << "more memory, less time";
+}
 
 }  // namespace
 }  // namespace spillway::tools
