@@ -26,8 +26,10 @@ class Workload:
     part: int
     shares: tuple  # of the default subset
     what: str  # for the report
+    skip: tuple = ()  # ways that the default subset leaves out
+    skip_later: tuple = ("arrival", "adaptive_plan")  # and those that it leaves out at all shares but the first
     bare: Pace = Pace(3, 12, 15)
-    learned: Pace = Pace(30, 10, 45)  # adaptive
+    learned: Pace = Pace(30, 10, 32)  # adaptive
     static: Pace = Pace(2, 5, 20)  # arrival
     slow: Pace = Pace(1, 2, 25)  # page faults
     by_hand: Pace = Pace(3, 6, 20)  # explicit
@@ -37,25 +39,32 @@ class Workload:
     planned_bytes: int = 24 * GIB  # managed memory at most
 
 
-DECODE = dict(bare=Pace(8, 40, 10), learned=Pace(60, 40, 25), static=Pace(2, 10, 15), by_hand=Pace(4, 20, 15))
-ARRAYS = dict(start_seconds=5, bare=Pace(3, 12, 8), learned=Pace(24, 10, 20), static=Pace(2, 6, 12), slow=Pace(1, 2, 15), by_hand=Pace(2, 8, 10))
+DECODE = dict(bare=Pace(8, 40, 10), learned=Pace(60, 40, 20), static=Pace(2, 10, 15), by_hand=Pace(4, 20, 12))
+ARRAYS = dict(start_seconds=5, bare=Pace(3, 12, 8), learned=Pace(24, 10, 16), static=Pace(2, 6, 12), slow=Pace(1, 2, 15),
+              by_hand=Pace(2, 8, 8), skip=("arrival", "record"))
 
 WORKLOADS = (
-    Workload("train_states", "training.py", ("--layers", 36, "--width", 1280, "--batch", 2, "--sequence", 512), ("zero_offload", "both"),
+    Workload("train_states", "training.py", ("--layers", 36, "--width", 1280, "--batch", 2, "--sequence", 512), ("zero_offload",),
              1, (0.65, 0.5), "GPT-2-like, 774 M parameters, AdamW, fp32 states, 2 x 512 tokens: mostly optimizer states", explicit_tolerance=1e-3),
     Workload("train_compute", "training.py", ("--layers", 12, "--width", 1024, "--batch", 8, "--sequence", 1024),
              ("save_on_cpu", "zero_offload", "both"), 1, (0.65,),
              "GPT-2-like, 203 M parameters, AdamW, fp32 states, 8 x 1024 tokens: mostly activations", explicit_tolerance=1e-3),
     Workload("kv_transformers", "transformers_cache.py", ("--batch", 4, "--context", 16384), ("offloaded_cache",), 2, (0.5,),
-             "transformers' Llama, 16 layers, 4 rows of 16,384 tokens of context in a DynamicCache", **DECODE),
+             "transformers' Llama, 16 layers, 4 rows of 16,384 tokens of context in a DynamicCache", skip=("arrival",), **DECODE),
     Workload("decode_1", "decode.py", ("--layers", 16, "--batch", 1, "--prompt", 128), ("pipeline", "device_map", "cpu_offload"), 2, (0.5,),
-             "Llama-like, 3.7 G parameters in bf16, one row", **DECODE),
+             "Llama-like, 3.7 G parameters in bf16, one row", skip=("arrival",), **DECODE),
     Workload("kv_long", "decode.py", ("--layers", 16, "--width", 2048, "--kv-heads", 32, "--inner", 5632, "--batch", 4, "--context", 16384),
-             ("kv_pipeline",), 2, (0.5,), "Llama-like, 16 layers, 4 rows of 16,384 tokens of context in a cache made once", **DECODE),
+             ("kv_pipeline",), 2, (0.5,), "Llama-like, 16 layers, 4 rows of 16,384 tokens of context in a cache made once",
+             skip=("arrival", "alloc_prefetch", "record"), **DECODE),
     Workload("experts", "experts.py", (), ("expert_cache",), 2, (0.5,),
-             "mixture of 16 experts, 8 layers, random routing to two, 4 rows", **DECODE),
+             "mixture of 16 experts, 8 layers, random routing to two, 4 rows", skip=("arrival", "alloc_prefetch", "record"), **DECODE),
     Workload("decode_16", "decode.py", ("--layers", 16, "--batch", 16, "--prompt", 128), ("pipeline", "device_map"), 2, (0.65,),
-             "Llama-like, 3.7 G parameters in bf16, 16 rows", **DECODE),
+             "Llama-like, 3.7 G parameters in bf16, 16 rows", skip=("arrival", "alloc_prefetch", "record", "adaptive_plan", "device_map"), **DECODE),
+    # What it costs where all fits: bare and adaptive in turn.
+    Workload("fits_train", "training.py", ("--layers", 12, "--width", 1024, "--batch", 8, "--sequence", 1024), (), 3, (FITS,),
+             "train_compute with room for all of it", bare=Pace(5, 40, 15), learned=Pace(5, 40, 15)),
+    Workload("fits_decode", "decode.py", ("--layers", 16, "--batch", 16, "--prompt", 128), (), 3, (FITS,), "decode_16 with room for all of it",
+             bare=Pace(20, 200, 10), learned=Pace(20, 200, 15)),
     Workload("stream", "access.py", ("--pattern", "stream"), ("pipeline",), 3, (0.5,),
              "every one of 32 pieces of 256 MiB read and written once a step", **ARRAYS),
     Workload("random", "access.py", ("--pattern", "random"), ("zero_copy",), 3, (0.5,),
@@ -65,12 +74,7 @@ WORKLOADS = (
     Workload("out_of_core", "out_of_core.py", (), ("pipeline",), 3, (0.5,), "CuPy: Gram matrix of 32 blocks of 256 MiB", **ARRAYS),
     Workload("embedding", "embedding.py", (), ("host_tables",), 3, (0.5,),
              "4 tables of 2 M rows of 128, Adagrad, sparse gradients of 65,536 rows", explicit_tolerance=1e-3, bare=Pace(5, 20, 10),
-             learned=Pace(40, 20, 30), by_hand=Pace(3, 8, 20)),
-    # What it costs where all fits: bare and adaptive in turn.
-    Workload("fits_train", "training.py", ("--layers", 12, "--width", 1024, "--batch", 8, "--sequence", 1024), (), 3, (FITS,),
-             "train_compute with room for all of it", bare=Pace(5, 40, 15), learned=Pace(5, 40, 15)),
-    Workload("fits_decode", "decode.py", ("--layers", 16, "--batch", 16, "--prompt", 128), (), 3, (FITS,), "decode_16 with room for all of it",
-             bare=Pace(20, 200, 10), learned=Pace(20, 200, 15)),
+             learned=Pace(40, 20, 25), by_hand=Pace(3, 8, 15), skip=("arrival", "record")),
 )
 BY_NAME = {workload.name: workload for workload in WORKLOADS}
 
@@ -125,7 +129,7 @@ def ways_of(workload, share):
     """In the order of worth: a call that ends early has run the first."""
     if share == FITS:
         return ["adaptive"]
-    return ["adaptive", *workload.explicit, "adaptive_plan", "alloc_prefetch", "demand", "arrival"]
+    return ["adaptive", *workload.explicit, "demand", "alloc_prefetch", "adaptive_plan", "arrival"]
 
 
 def expand(workload, shares, rounds):
@@ -140,17 +144,22 @@ def expand(workload, shares, rounds):
     return rows
 
 
+def left_out(row, first_share):
+    """Whether the default subset leaves it out."""
+    return row.way in row.workload.skip or (row.share not in (0, first_share) and row.way in row.workload.skip_later)
+
+
 def plan(part=None, only="", shares=None, rounds=1):
     """Rows in order: for each workload bare first, then the ways in turn for each share, and bare once more at the end, so that a
     drift of the card shows. `only`: an expression that a row's name must match; what it needs comes along. `part`: one of PARTS, or None
-    for all. `shares`: in place of the workloads' own."""
+    for all. `shares`: in place of the workloads' own. With `only` or `shares` nothing is left out of what they choose."""
     rows = []
     for workload in WORKLOADS:
         if part is not None and workload.part != part:
             continue
         fits = workload.shares == (FITS,)
         every = expand(workload, workload.shares if fits or not shares else shares, max(3, rounds) if fits else rounds)
-        wanted = [row for row in every if re.search(only, row.name)]
+        wanted = [row for row in every if (re.search(only, row.name) if only else shares or not left_out(row, workload.shares[0]))]
         # A plan is made from the trace of the adaptive row beside it.
         needed = {(row.share, row.round) for row in wanted if row.way == "adaptive_plan"}
         chosen = [row for row in every if row in wanted or (row.way == "adaptive" and (row.share, row.round) in needed)]

@@ -23,8 +23,9 @@ ORDER = ("adaptive", "adaptive_plan", "arrival", "alloc_prefetch", "demand")
 NAMES = {"adaptive": "**Spillway adaptive**", "adaptive_plan": "**Spillway adaptive, with a plan**", "arrival": "Spillway arrival",
          "alloc_prefetch": "one prefetch at allocation", "demand": "raw managed memory", "save_on_cpu": "save_on_cpu (PyTorch)",
          "zero_offload": "ZeRO-Offload style", "both": "ZeRO-Offload style and save_on_cpu", "offloaded_cache": "OffloadedCache (transformers)",
-         "pipeline": "double-buffered pipeline, by hand", "kv_pipeline": "double-buffered pipeline, by hand", "cpu_offload": "cpu_offload (accelerate)",
-         "device_map": "device_map (accelerate)", "expert_cache": "expert cache, by hand", "host_tables": "tables in host memory",
+         "pipeline": "double-buffered pipeline, by hand", "kv_pipeline": "double-buffered pipeline, by hand",
+         "cpu_offload": "cpu_offload (accelerate)", "device_map": "device_map (accelerate)",
+         "expert_cache": "expert cache, by hand", "host_tables": "tables in host memory",
          "zero_copy": "zero-copy, by hand"}
 TARGETS = (
     # name, (workload, share) or None for all, function of the rows of that share -> (reached, goal) or None
@@ -101,7 +102,7 @@ def note(row):
         return "does not fit"
     if row.get("result") == "fail":
         return "failed: " + row.get("error", "?").split("\n")[0][:120].replace("|", "/")
-    notes = []
+    notes = [f"{name} {milliseconds(seconds)} ms" for name, seconds in (row.get("named_seconds") or {}).items()]
     if row.get("status") == "timed_out":
         notes.append("ended by its time limit")
     if row.get("cut_short"):
@@ -201,14 +202,15 @@ def error(expected, measured):
 
 
 def prediction_text(data):
-    lines = [[name, matrix.share_text(share), milliseconds(before) if before else "-", error(before, adaptive), milliseconds(after) if after else "-",
-              error(after, planned), milliseconds(adaptive) if adaptive else "-", milliseconds(planned) if planned else "-"]
+    time = lambda seconds: milliseconds(seconds) if seconds else "-"
+    lines = [[name, matrix.share_text(share), time(before), error(before, adaptive), time(after), error(after, planned), time(adaptive),
+              time(planned)]
              for name, share, before, after, adaptive, planned in prediction_lines(data)]
     if not lines:
         return ""
-    return ("## What `spillway plan` expected\n\nThe first expectation is made from a trace of a run where all fits (mode off), for a budget that was "
-            "not tried before, and compared with adaptive. The second is made from adaptive's own trace, with the plan, and compared with the run "
-            "under that plan.\n\n" +
+    return ("## What `spillway plan` expected\n\nThe first expectation is made from a trace of a run where all fits (mode off), for a budget "
+            "that was not tried before, and compared with adaptive. The second is made from adaptive's own trace, with the plan, and compared "
+            "with the run under that plan.\n\n" +
             table(["workload", "budget", "expected before, ms", "error", "expected with the plan, ms", "error", "adaptive ms", "with the plan, ms"],
                   lines) + "\n")
 
@@ -250,11 +252,11 @@ def targets_text(data):
 
 
 def head_text(data):
-    text = ("# Side by side\n\n<!-- Made by benchmarks/report.py. Do not edit. -->\n\nPrograms bare, under Spillway's modes, and with explicit offload "
-            "code, under the same limit of device memory. A budget is a share of what the bare run takes from the driver. Under Spillway its peak is read "
-            "from the trace and includes Spillway's own memory (338 MiB on an H200); explicit code is limited by its allocator, and its peak is "
-            "what that allocator took. Medians of steps after a warm-up; results are compared with the bare run's, and differ where nothing is said "
-            "by nothing. *Of the limit* is the share of what no placement can beat: the bare step, or the link's time for the bytes that do not "
+    text = ("# Side by side\n\n<!-- Made by benchmarks/report.py. Do not edit. -->\n\nPrograms bare, under Spillway's modes, and with explicit "
+            "offload code, under the same limit of device memory. A budget is a share of what the bare run takes from the driver. Under Spillway "
+            "its peak is read from the trace and includes Spillway's own memory (338 MiB on an H200); explicit code is limited by its allocator, "
+            "and its peak is what that allocator took. Medians of steps after a warm-up. Results are compared with the bare run's; where nothing is "
+            "said they are equal. *Of the limit* is the share of what no placement can beat: the bare step, or the link's time for the bytes that do not "
             "fit, whichever is longer.\n\n")
     for run in data["runs"]:
         machine, link = run["machine"], run["link"] or {}
@@ -353,7 +355,8 @@ def draw_panel(axis, workload, share, rows):
     axis.set_xscale("log")
     most = max([row["times_bare"] for row in rows.values() if good(row)] + [2])
     axis.set_xlim(0.8, most * 2)
-    axis.set_title(f"{workload.name}, budget {matrix.share_text(share)} of the peak: time of a step, times bare (dashed: the limit)", fontsize=9, loc="left")
+    axis.set_title(f"{workload.name}, budget {matrix.share_text(share)} of the peak: time of a step, times bare (dashed: the limit)", fontsize=9,
+                   loc="left")
     axis.spines[["top", "right"]].set_visible(False)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 

@@ -29,7 +29,7 @@ import matrix
 from harness import GIB, Topic, add_arguments, expect
 
 OUT_OF_MEMORY_CODE = 3  # of the workloads
-RESERVE_SECONDS = 6  # kept for the last row's figures
+RESERVE_SECONDS = 12  # kept for the last row's figures and the plans
 
 
 class Runner(Topic):
@@ -39,7 +39,8 @@ class Runner(Topic):
         self.link = None
         self.bare = {}  # by workload: {"run", "median", "peak", "allocated", "describe"}
         self.shares = set()  # (workload, share) of all rows
-        self.plans = {}  # by (workload, share): what `spillway plan` said, with launches and steps of the trace
+        self.plans = {}  # by (workload, share): what `spillway plan` was asked, with launches and steps of the trace
+        self.predictions = []  # the same of runs where all fits
         self.result["topic"] = "benchmarks"
         self.result["command"] = shlex.join(["benchmarks/run.sh", *arguments.words])
         self.result["not_run"] = []
@@ -106,7 +107,8 @@ class Runner(Topic):
                 wrapped += ["--mode", "off", "--telemetry-sample", "100%"]
             elif row.way == "adaptive_plan":
                 plan = self.plans.get((row.workload.name, row.share))
-                expect(plan is not None, "not run: the adaptive row left no plan")
+                expect(plan is not None, "not run: the adaptive row left no trace to plan from")
+                expect(self.answer(plan, min(90, self.left() - row.least_seconds)) is not None, f"not run: spillway plan: {plan.get('error')}")
                 wrapped += ["--policy", plan["file"]]
             else:
                 wrapped += ["--device-budget", budget, "--mode", row.mode]
@@ -115,8 +117,12 @@ class Runner(Topic):
         run = figures.read_lines(text)
         kept["exit_code"], kept["error_tail"] = code, tail
         self.note_times(row, run)
-        if trace is not None:
-            self.note_trace(row, run, trace)
+        if trace is not None and trace.exists():
+            try:
+                self.note_trace(row, run, trace)
+            except Exception:
+                if code is not None:  # of a run that was ended, the trace may end anywhere
+                    raise
         if run["out_of_memory"] or code == OUT_OF_MEMORY_CODE:
             kept["status"] = "out_of_memory"
             expect(row.kind == "explicit", f"out of memory: {run['out_of_memory']}")
@@ -136,7 +142,7 @@ class Runner(Topic):
             self.make_plan(row, trace)
         if row.way == "record":
             self.predict(row, trace)
-        if trace is not None and row.way != "adaptive":
+        if trace is not None and row.way not in ("adaptive", "record"):
             trace.unlink(missing_ok=True)
 
     def note_times(self, row, run):
@@ -186,49 +192,62 @@ class Runner(Topic):
             kept["share_of_limit"] = kept["limits"]["seconds"] / median
             kept["within_budget"] = "peak_bytes" not in kept or kept["peak_bytes"] <= kept["budget_bytes"]
             plan = self.plans.get((row.workload.name, row.share))
-            if row.way == "adaptive_plan" and plan:
+            if row.way == "adaptive_plan" and plan and plan.get("figures"):
                 kept["prediction"] = figures.prediction(plan["figures"], plan["launches"], plan["steps"], median)
         expect(kept["correct"], f"results differ from the bare run's by {agreement['largest_difference']:.2g} of them; {allowed:g} is allowed")
         expect(kept.get("within_budget", True), f"its peak of {kept.get('peak_bytes', 0) / GIB:.2f} GiB is over the budget")
 
     def ask_plan(self, trace, budget, file):
-        """What `spillway plan` expects under this budget; the policy file goes to `file`. None, with a note, if it cannot say."""
-        kept = self.figures
+        """Starts `spillway plan` under this budget beside the rows that follow: a long trace takes it a while. The policy file goes to `file`."""
         command = [str(self.build / "bin/spillway"), "plan", str(trace), "--device-budget", str(budget), "-o", str(file), "--json"]
-        kept["commands"].append(shlex.join(command))
-        began = time.monotonic()
+        self.figures["commands"].append(shlex.join(command))
+        answer = file.with_suffix(".plan.json")
+        with open(answer, "w") as out, open(file.with_suffix(".plan.err"), "w") as err:
+            process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
+        kept = self.figures
+        return {"file": file, "answer": answer, "process": process, "launches": kept["trace"]["launches"], "steps": len(kept["all_seconds"])}
+
+    def answer(self, asked, patience):
+        """What it expects, or None with the reason in `asked["error"]`."""
+        if "figures" in asked or "error" in asked:
+            return asked.get("figures")
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=max(1, min(60, self.left())))
+            code = asked["process"].wait(timeout=max(0, patience))
         except subprocess.TimeoutExpired:
-            kept["plan_error"] = "took too long"
+            asked["process"].kill()
+            asked["process"].wait()
+            asked["error"] = "it took too long"
             return None
-        kept["plan_seconds"] = time.monotonic() - began
-        if done.returncode != 0:
-            kept["plan_error"] = done.stderr.strip()
+        if code != 0:
+            asked["error"] = asked["file"].with_suffix(".plan.err").read_text(errors="replace").strip()[-300:] or f"exit code {code}"
             return None
-        return json.loads(done.stdout)
+        asked["figures"] = json.loads(asked["answer"].read_text())
+        return asked["figures"]
 
     def make_plan(self, row, trace):
-        kept = self.figures
         file = trace.with_suffix(".toml")
-        expected = self.ask_plan(trace, kept["budget_bytes"], file)
-        if expected is None:
-            return
-        plan = {"file": file, "figures": expected, "launches": kept["trace"]["launches"], "steps": len(kept["all_seconds"])}
-        self.plans[(row.workload.name, row.share)] = plan
-        kept["plan"] = expected
-        kept["prediction"] = figures.prediction(expected, plan["launches"], plan["steps"], kept["seconds_a_step"]["median"])
+        self.plans[(row.workload.name, row.share)] = {"row": self.figures, **self.ask_plan(trace, self.figures["budget_bytes"], file)}
 
     def predict(self, row, trace):
         """From a run where all fits: what each budget would cost, before any run under it."""
-        kept = self.figures
-        kept["predictions"] = {}
         for share in sorted({share for name, share in self.shares if name == row.workload.name}, reverse=True):
             budget = int(self.bare[row.workload.name]["peak"] * share)
-            expected = self.ask_plan(trace, budget, trace.with_suffix(".toml"))
-            if expected is not None:
-                launches, steps = kept["trace"]["launches"], len(kept["all_seconds"])
-                kept["predictions"][matrix.share_text(share)] = figures.prediction(expected, launches, steps, None)
+            file = trace.with_name(f"{trace.stem}-{matrix.share_text(share).rstrip('%')}.toml")
+            self.predictions.append({"row": self.figures, "share": matrix.share_text(share), **self.ask_plan(trace, budget, file)})
+
+    def note_plans(self):
+        """What was expected goes into the rows that the traces came from."""
+        for plan in self.plans.values():
+            kept = plan["row"]
+            expected = self.answer(plan, min(60, self.left() + RESERVE_SECONDS / 2))
+            kept["plan"] = expected or {"error": plan["error"]}
+            if expected:
+                measured = kept["seconds_a_step"]["median"]
+                kept["prediction"] = figures.prediction(expected, plan["launches"], plan["steps"], measured)
+        for plan in self.predictions:
+            expected = self.answer(plan, min(60, self.left() + RESERVE_SECONDS / 2))
+            found = figures.prediction(expected, plan["launches"], plan["steps"], None) if expected else {"seconds": None, "why": plan["error"]}
+            plan["row"].setdefault("predictions", {})[plan["share"]] = {**found, "plan": expected}
 
     def say(self, row):
         kept = self.figures
@@ -278,6 +297,7 @@ def main(words):
             runner.result["not_run"].append(row.name)
             continue
         runner.step(row.name, runner.run_row, row)
+    runner.note_plans()
     if runner.result["not_run"]:
         print("not run, for lack of time: " + ", ".join(runner.result["not_run"]))
     return runner.finish()

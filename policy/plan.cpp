@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 
 #include "policy/policy_file_writer.hpp"
@@ -17,13 +16,6 @@ constexpr Bytes kWorthARule = 32_MiB;
 constexpr std::size_t kMostPlacementRules = 128;
 // A class gets a rule if this share of what was moved of it went to the host.
 constexpr double kMostly = 0.75;
-
-std::string milliseconds(double seconds) {
-  std::array<char, 32> buffer{};
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), seconds * 1e3, std::chars_format::fixed, 1);
-  return std::string(buffer.data(), end.ptr) + " ms";
-}
 
 struct Tide {
   Bytes out, in;
@@ -115,7 +107,7 @@ void add_allocation_rules(Plan& plan, const std::vector<FinalPlacement>& placeme
 
 }  // namespace
 
-Plan make_plan(const ReplayResult& result, const Settings& settings, double iterations_measured) {
+Plan make_plan(const ReplayResult& result, const Settings& settings) {
   Plan plan;
   plan.file.settings = settings;
   plan.file.settings.mode = ModeName::adaptive;
@@ -123,13 +115,6 @@ Plan make_plan(const ReplayResult& result, const Settings& settings, double iter
   plan.file.settings.trace_max_size = {};
   plan.title =
       "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
-  if (iterations_measured > 0) {
-    const double count = iterations_measured;
-    plan.title += "\nExpected: " + milliseconds(result.measured.seconds / count) + " an iteration, " +
-                  format_bytes(Bytes(static_cast<std::uint64_t>(result.measured.model.crossed() / count))) +
-                  " over the link; no placement can do better than " + milliseconds(result.bounds.seconds / count) +
-                  " or " + format_bytes(Bytes(static_cast<std::uint64_t>(result.bounds.traffic / count))) + ".";
-  }
   // What is known of single allocations comes first: the first rule that matches wins.
   const std::vector<FinalPlacement> placements = lasting(result);
   add_allocation_rules(plan, placements);

@@ -19,8 +19,7 @@ struct Plan {
 };
 
 // `settings`: those of the replay (its budget goes into the file). The replay must have kept its decisions.
-// `iterations_measured`: in the replay's measured part; 0 if none was found.
-Plan make_plan(const ReplayResult& result, const Settings& settings, double iterations_measured);
+Plan make_plan(const ReplayResult& result, const Settings& settings);
 
 // The file as text.
 std::string write_plan(const Plan& plan);

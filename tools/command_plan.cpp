@@ -39,11 +39,17 @@ class PlanCommand : public Command {
     std::vector<NamedReplay> replays;
     const std::vector<NamedPolicy> policies{{"adaptive", {settings, {}}}};
     if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
-    const policy::ReplayResult& result = replays.front().result;
-    const policy::Plan plan = policy::make_plan(result, settings, iterations(result));
+    // The recorded run's own policy as well: what it took tells how far the model can be trusted.
+    std::vector<NamedReplay> recorded;
+    ReplayRequest as_recorded;
+    as_recorded.bounds = policy::ReplayOptions::WithBounds::no;
+    if (const auto problem = try_replay(trace_, trace, {{"recorded", {trace.settings, {}}}}, as_recorded, recorded))
+      return complain(*problem, kFailure);
+    const Expectation expected = expect_of(trace, replays.front(), recorded.front());
+    policy::Plan plan = policy::make_plan(replays.front().result, settings);
+    plan.title += "\n" + expectation_text(expected);
     const std::string text = policy::write_plan(plan);
     if (!plan.why_no_rule.empty()) complain(plan.why_no_rule, kSuccess);
-    const Expectation expected = expect_of(replays.front());
     if (output_.empty()) {
       print(json_ ? expectation_json(expected).dump(2) + "\n" : text);
       return kSuccess;

@@ -1,6 +1,8 @@
 #include "tools/expectation.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "policy/size_text.hpp"
 #include "tools/text_table.hpp"
@@ -11,32 +13,85 @@ using namespace policy;
 
 namespace {
 
+// Without an iteration, the recording's clock is read over so many launches at a time: programs wait now and then.
+constexpr std::uint64_t kLaunchesAtATime = 256;
+// Of the recorded run's modelled time, what must be waiting before waiting is what is corrected.
+constexpr double kWaits = 0.1;
+constexpr double kMostCorrection = 20;
+// A recording faster than this share of its own computing is of a program that never waits for its launches: its clock
+// says when it asked for them, not when they ran.
+constexpr double kRanAhead = 0.5;
+
 std::string expected_time(double seconds) {
   char text[48];
-  std::snprintf(text, sizeof text, "%.2f ms", seconds * 1e3);
+  std::snprintf(text, sizeof text, seconds < 1e-3 ? "%.4f ms" : "%.2f ms", seconds * 1e3);
   return text;
 }
 
 std::string expected_bytes(double bytes) { return format_bytes(Bytes(static_cast<std::uint64_t>(bytes))); }
 
+std::vector<double> launch_times(const std::vector<Event>& events) {
+  std::vector<double> times;
+  for (const Event& event : events) {
+    if (std::holds_alternative<Launched>(event.body) || std::holds_alternative<GraphLaunched>(event.body))
+      times.push_back(static_cast<double>(event.time.count()) * 1e-9);
+  }
+  return times;
+}
+
 }  // namespace
 
-Expectation expect_of(const NamedReplay& replay) {
+double recorded_seconds(const TraceEvents& trace, std::uint64_t from, std::uint64_t unit) {
+  const std::vector<double> times = launch_times(trace.events);
+  std::vector<double> taken;
+  for (std::uint64_t first = from; unit > 0 && first + unit < times.size(); first += unit)
+    taken.push_back(std::max(0.0, times[first + unit] - times[first]));
+  if (taken.size() < 2) return 0;
+  const auto middle = taken.begin() + static_cast<std::ptrdiff_t>(taken.size() / 2);
+  std::nth_element(taken.begin(), middle, taken.end());
+  return *middle;
+}
+
+double corrected(double seconds, double stall, double recorded, double recorded_model, double recorded_stall) {
+  if (recorded <= 0 || recorded_model <= 0) return seconds;
+  const double recorded_rest = recorded_model - recorded_stall;
+  if (recorded < kRanAhead * recorded_rest) return seconds;
+  if (recorded_stall >= kWaits * recorded_model && recorded > recorded_rest) {
+    const double waiting = std::min(kMostCorrection, (recorded - recorded_rest) / recorded_stall);
+    return seconds - stall + waiting * stall;
+  }
+  const double all = std::min(kMostCorrection, recorded / recorded_model);
+  // Where the recording waited and was faster than its computing alone is said to be, both are wrong by the same
+  // factor.
+  return recorded_stall >= kWaits * recorded_model ? seconds * all : (seconds - stall) * all + stall;
+}
+
+Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const NamedReplay& recorded) {
   const ReplayResult& result = replay.result;
   Expectation expected;
   expected.iteration_launches = result.iteration;
-  const double found = iterations(result);
-  const double units = found > 0 ? found : static_cast<double>(result.measured.launches);
-  expected.units_measured = units;
   expected.budget = result.budget;
   expected.resident_peak = result.resident_peak;
   expected.fits = result.fits() && result.refused == 0;
-  if (units <= 0) return expected;
-  expected.seconds = result.measured.seconds / units;
+  const auto launches = static_cast<double>(result.measured.launches);
+  if (launches <= 0 || recorded.result.measured.launches == 0) return expected;
+  const double found = iterations(result);
+  const double units = found > 0 ? found : launches;
+  expected.units_measured = units;
+  expected.model_seconds = result.measured.seconds / units;
   expected.compute_seconds = result.measured.model.compute_seconds / units;
   expected.crossed_bytes = result.measured.model.crossed() / units;
   expected.least_seconds = result.bounds.seconds / units;
   expected.least_bytes = result.bounds.traffic / units;
+  const std::uint64_t unit = result.iteration > 0 ? result.iteration : kLaunchesAtATime;
+  const double a_unit = result.iteration > 0 ? 1 : 1 / static_cast<double>(kLaunchesAtATime);
+  expected.recorded_seconds = recorded_seconds(trace, trace.launches - result.measured.launches, unit) * a_unit;
+  const ReplayFigures& then = recorded.result.measured;
+  const double then_units = units * static_cast<double>(then.launches) / launches;
+  expected.recorded_model_seconds = then.seconds / then_units;
+  expected.seconds =
+      corrected(expected.model_seconds, result.measured.model.stall_seconds / units, expected.recorded_seconds,
+                expected.recorded_model_seconds, then.model.stall_seconds / then_units);
   return expected;
 }
 
@@ -44,10 +99,11 @@ std::string expectation_text(const Expectation& expected) {
   const std::string unit = expected.iteration_launches > 0
                                ? "an iteration of " + grouped(expected.iteration_launches) + " launches"
                                : "a launch, for no iteration was found";
-  return "expected with a budget of " + format_bytes(expected.budget) + ": " + expected_time(expected.seconds) + " " +
-         unit + ", " + expected_bytes(expected.crossed_bytes) + " over the link; no placement can do better than " +
-         expected_time(expected.least_seconds) + " or " + expected_bytes(expected.least_bytes) +
-         (expected.fits ? "" : "; it does not fit: allocations are refused");
+  return "Expected with a budget of " + format_bytes(expected.budget) + ": " + expected_time(expected.seconds) + " " +
+         unit + ", " + expected_bytes(expected.crossed_bytes) +
+         " over the link; by the model no placement can do better than " + expected_time(expected.least_seconds) +
+         " or " + expected_bytes(expected.least_bytes) +
+         (expected.fits ? "." : ". It does not fit: allocations are refused.");
 }
 
 nlohmann::ordered_json expectation_json(const Expectation& expected) {
@@ -56,6 +112,9 @@ nlohmann::ordered_json expectation_json(const Expectation& expected) {
           {"figures_of", expected.iteration_launches > 0 ? "iteration" : "launch"},
           {"measured", expected.units_measured},
           {"seconds", expected.seconds},
+          {"model_seconds", expected.model_seconds},
+          {"recorded_seconds", expected.recorded_seconds},
+          {"recorded_model_seconds", expected.recorded_model_seconds},
           {"compute_seconds", expected.compute_seconds},
           {"crossed_bytes", expected.crossed_bytes},
           {"least_seconds", expected.least_seconds},

@@ -6,25 +6,43 @@
 
 #include "policy/units.hpp"
 #include "tools/replay.hpp"
+#include "tools/trace_events.hpp"
 
 namespace spillway::tools {
 
 // Figures are of one iteration, as the replay found it; of one launch if it found none. A step of the program may be
 // several iterations, or a part of one: `iteration_launches` against the launches of a step says which.
+//
+// The model does not know what a kernel does with the memory that it is given, so its figure is corrected by the one
+// run that is known: the recorded one is replayed as well, and what it took beyond its computing, against what the
+// model says that it should have, scales the waiting that is expected. A recording in which nothing waited scales the
+// rest.
 struct Expectation {
   std::uint64_t iteration_launches = 0;  // 0: none was found
   double units_measured = 0;             // iterations, or launches, that the figures are the mean of
-  double seconds = 0;
-  double compute_seconds = 0;  // what of it would remain if all fitted
+  double seconds = 0;                    // corrected
+  double model_seconds = 0;              // as modelled
+  double recorded_seconds = 0;           // of the recorded run, by its clock; 0 unknown
+  double recorded_model_seconds = 0;     // of the recorded run, as modelled
+  double compute_seconds = 0;            // what would remain if all fitted, as modelled
   double crossed_bytes = 0;
-  double least_seconds = 0;  // no placement can do better
+  double least_seconds = 0;  // no placement can do better, as modelled
   double least_bytes = 0;
   policy::Bytes budget;
   policy::Bytes resident_peak;
   bool fits = true;
 };
 
-Expectation expect_of(const NamedReplay& replay);
+// `recorded`: the same trace under the policy that it was recorded under.
+Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const NamedReplay& recorded);
+
+// Seconds that `unit` launches took by the recording's clock, the median of those after launch `from`; 0 if there are
+// fewer than two units.
+double recorded_seconds(const TraceEvents& trace, std::uint64_t from, std::uint64_t unit);
+
+// A time as modelled, of which `stall` is waiting for memory, corrected by a recording that took `recorded` where the
+// model says `recorded_model` with `recorded_stall`. All for the same launches.
+double corrected(double seconds, double stall, double recorded, double recorded_model, double recorded_stall);
 
 // One line for a person.
 std::string expectation_text(const Expectation& expected);

@@ -80,6 +80,7 @@ std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<
     ReplayOptions options;
     options.measure_after = {request.from_launch.value_or(trace.launches / 2)};
     options.keep = request.keep;
+    options.bounds = request.bounds;
     replayed.result = replay(trace.events, replayed.policy, shapes, costs, options);
     all.push_back(std::move(replayed));
   }

@@ -26,6 +26,7 @@ struct ReplayRequest {
   std::optional<policy::SizeOrShare> budget;  // in place of the policies' own
   std::optional<std::uint64_t> from_launch;   // figures from there; unset: from the middle of the trace
   policy::ReplayOptions::Keep keep = policy::ReplayOptions::Keep::figures;
+  policy::ReplayOptions::WithBounds bounds = policy::ReplayOptions::WithBounds::yes;
 };
 
 struct NamedReplay {

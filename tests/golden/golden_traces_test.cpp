@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <sstream>
 
@@ -63,6 +64,46 @@ std::string describe(const Golden& golden) {
 // all worth the same, and demand happens to keep the ones that it has.
 double allowed(const std::string& name, double share) { return name == "cupy_blocks" && share < 0.4 ? 1.08 : 1.05; }
 
+// What adaptive is estimated to take and to move, of the last third of the launches.
+struct Estimate {
+  int percent = 0;
+  double seconds = 0;
+  double gibibytes = 0;
+};
+
+// By how much an estimate may exceed the recorded one. Below it nothing fails: whoever makes things better records it.
+constexpr double kEstimateMargin = 0.05;
+
+std::vector<Estimate> estimate(const Golden& golden) {
+  std::vector<Estimate> all;
+  for (const double share : kShares) {
+    const ReplayFigures measured = golden.replay(ModeName::adaptive, share).measured;
+    all.push_back({static_cast<int>(share * 100), measured.seconds, measured.model.crossed() / (1 << 30)});
+  }
+  return all;
+}
+
+std::vector<Estimate> read_estimates(std::istream& stream) {
+  std::vector<Estimate> all;
+  Estimate one;
+  std::string percent, s, gib;
+  while (stream >> percent >> one.seconds >> s >> one.gibibytes >> gib) {
+    one.percent = std::atoi(percent.c_str());
+    all.push_back(one);
+  }
+  return all;
+}
+
+// Empty, or a sentence that says what has become worse, by how much, and what to do.
+std::string worse(const std::string& what, double now, double recorded) {
+  if (now <= recorded * (1 + kEstimateMargin)) return {};
+  std::ostringstream text;
+  text << what << " was " << recorded << " and is " << now << ", " << 100 * (now / recorded - 1) << "% more; "
+       << 100 * kEstimateMargin
+       << "% are allowed. If the change is meant: SPILLWAY_REFRESH_GOLDEN=1, and review the diff";
+  return text.str();
+}
+
 class GoldenTrace : public ::testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(GoldenTrace, IsDecidedAsExpected) {
@@ -91,6 +132,34 @@ TEST_P(GoldenTrace, StaysWithinItsBudgetAndIsNotWorseThanTheBaselines) {
           << "mode " << static_cast<int>(mode) << " share " << share;
     }
   }
+}
+
+TEST_P(GoldenTrace, IsEstimatedToTakeAndToMoveNoMoreThanItDid) {
+  const Golden golden = load(GetParam());
+  const std::vector<Estimate> now = estimate(golden);
+  const std::filesystem::path file = std::filesystem::path(GOLDEN_FOLDER) / "expected" / (golden.name + ".estimates");
+  if (std::getenv("SPILLWAY_REFRESH_GOLDEN") != nullptr) {
+    std::ofstream stream(file);
+    stream << std::fixed << std::setprecision(4);
+    for (const Estimate& one : now) stream << one.percent << "% " << one.seconds << " s " << one.gibibytes << " GiB\n";
+    return;
+  }
+  std::ifstream stream(file);
+  ASSERT_TRUE(stream) << file << " is missing: run once with SPILLWAY_REFRESH_GOLDEN=1, and look at what it says";
+  const std::vector<Estimate> recorded = read_estimates(stream);
+  ASSERT_EQ(recorded.size(), now.size()) << file << " is not a line for each budget";
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    ASSERT_EQ(recorded[i].percent, now[i].percent) << file;
+    const std::string where = golden.name + " at " + std::to_string(now[i].percent) + "%: ";
+    EXPECT_EQ(worse(where + "time in seconds", now[i].seconds, recorded[i].seconds), "");
+    EXPECT_EQ(worse(where + "traffic in GiB", now[i].gibibytes, recorded[i].gibibytes), "");
+  }
+}
+
+TEST(Estimates, AMarginIsAllowedAndMoreIsSaid) {
+  EXPECT_EQ(worse("time", 1.04, 1), "");
+  EXPECT_EQ(worse("time", 0.5, 1), "");
+  EXPECT_NE(worse("time", 1.06, 1).find("time was 1 and is 1.06, 6% more; 5% are allowed"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, GoldenTrace,

@@ -41,6 +41,17 @@ class Plan(unittest.TestCase):
         self.assertEqual({row.share for row in rows if row.workload.name == "stream"}, {0, 0.8, 0.35})
         self.assertEqual({row.share for row in rows if row.workload.name == "fits_train"}, {0, matrix.FITS})
 
+    def test_the_default_subset_leaves_out_what_is_named_and_only_brings_it_back(self):
+        self.assertNotIn("stream/50%/arrival", [row.name for row in matrix.plan(3)])
+        self.assertIn("stream/50%/arrival", [row.name for row in matrix.plan(3, only="^stream/")])
+        ways = [(row.share, row.way) for row in matrix.plan(1) if row.workload.name == "train_states"]
+        self.assertIn((0.65, "arrival"), ways)
+        self.assertNotIn((0.5, "arrival"), ways)
+
+    def test_every_workload_has_adaptive_in_the_default_subset(self):
+        names = {row.workload.name for row in matrix.plan() if row.way == "adaptive"}
+        self.assertEqual(names, {workload.name for workload in matrix.WORKLOADS})
+
     def test_rounds_are_rows_of_their_own(self):
         names = [row.name for row in matrix.plan(only="^stream/50%/demand", rounds=2)]
         self.assertEqual(names, ["stream/bare", "stream/50%/demand", "stream/50%/demand/2", "stream/bare/2"])

@@ -11,11 +11,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import made_up
 import report
 
-try:
-    import matplotlib
-except ImportError:
-    matplotlib = None
-
 
 class Report(unittest.TestCase):
     def setUp(self):
@@ -65,6 +60,12 @@ class Report(unittest.TestCase):
         self.assertIn("| 65% | save_on_cpu (PyTorch) | - | - | - | - | - | does not fit |", page)
         self.assertIn("failed: results differ / by 2", page)
 
+    def test_a_prefill_stands_beside_the_steps(self):
+        result = made_up.result((2,))
+        for name in ("decode_1/bare", "decode_1/bare/2"):
+            result["steps"][name]["named_seconds"] = {"prefill": 0.025}
+        self.assertIn("| - | bare, all of it fits | 100.0 | 100.0 to 100.0 (5) | 1.00 | - | 8.00 | prefill 25.00 ms |", self.page(result))
+
     def test_predictions_are_compared(self):
         page = self.page(made_up.result((1,)))
         # Expected 190 before and 210 after; measured 200 and 180.
@@ -90,7 +91,6 @@ class Report(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "is no result of benchmarks/run.sh"):
             report.main([self.write({"topic": "modes", "steps": {}})])
 
-    @unittest.skipUnless(matplotlib, "needs python3-matplotlib")
     def test_pictures_are_the_same_each_time(self):
         made = []
         for number in range(2):

@@ -26,8 +26,9 @@ class RunTest(unittest.TestCase):
         run.HERE = self.folder
         pace = matrix.Pace(3, 4, 60)
         matrix.WORKLOADS = (
-            matrix.Workload("fake", "fake.py", (), ("by_hand",), 1, (0.8, 0.5), "a stand-in", pace, pace, pace, pace, pace, start_seconds=1),
-            matrix.Workload("fits_fake", "fake.py", (), (), 1, (matrix.FITS,), "another", pace, pace, start_seconds=1))
+            matrix.Workload("fake", "fake.py", (), ("by_hand",), 1, (0.8, 0.5), "a stand-in", bare=pace, learned=pace, static=pace, slow=pace, by_hand=pace,
+                            skip_later=(), start_seconds=1),
+            matrix.Workload("fits_fake", "fake.py", (), (), 1, (matrix.FITS,), "another", bare=pace, learned=pace, start_seconds=1))
 
     def tearDown(self):
         run.HERE, matrix.WORKLOADS = self.kept

@@ -80,7 +80,7 @@ TEST(Replay, FreesAtTheEndChangeNeitherBoundNorPlan) {
     EXPECT_EQ(freed[i].result.window, kept[i].result.window);
   }
   const auto placed = [](const NamedReplay& replay) {
-    return policy::make_plan(replay.result, replay.policy.settings, 1).file.rules;
+    return policy::make_plan(replay.result, replay.policy.settings).file.rules;
   };
   EXPECT_FALSE(placed(kept[0]).empty());
   EXPECT_EQ(placed(freed[0]).size(), placed(kept[0]).size());
@@ -90,7 +90,7 @@ TEST(Replay, FreesAtTheEndChangeNeitherBoundNorPlan) {
 
 TEST(Replay, APlanWithoutRulesSaysWhy) {
   policy::ReplayResult result;
-  const auto why = [&] { return policy::make_plan(result, {}, 0); };
+  const auto why = [&] { return policy::make_plan(result, {}); };
   EXPECT_THAT(why().why_no_rule, HasSubstr("no allocation that can spill"));
   EXPECT_THAT(policy::write_plan(why()), HasSubstr("# No rule: no allocation that can spill"));
   const policy::Bytes size{std::uint64_t{64} << 20}, half{std::uint64_t{32} << 20};

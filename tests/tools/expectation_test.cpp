@@ -1,0 +1,121 @@
+// What plan expects: the model's figure, corrected by what the recorded run took.
+#include "tools/expectation.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/trace_command_test.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using policy::Nanoseconds;
+using ::testing::HasSubstr;
+
+// Launches 10 ms apart; each fourth one waits for 100 ms more.
+TraceEvents paced(std::uint64_t launches) {
+  TraceEvents trace;
+  std::int64_t now = 0;
+  for (std::uint64_t i = 0; i < launches; ++i) {
+    now += i % 4 == 0 ? 110'000'000 : 10'000'000;
+    trace.events.push_back({Nanoseconds(now), policy::Launched{{1}, {}}});
+    trace.events.push_back({Nanoseconds(now), policy::Copied{}});
+  }
+  trace.launches = launches;
+  return trace;
+}
+
+NamedReplay replayed(std::uint64_t launches, std::uint64_t iteration, double seconds, double stall) {
+  NamedReplay replay;
+  replay.result.iteration = iteration;
+  replay.result.measured.launches = launches;
+  replay.result.measured.seconds = seconds;
+  replay.result.measured.model.stall_seconds = stall;
+  replay.result.measured.model.compute_seconds = seconds - stall;
+  replay.result.measured.model.remote_read = 4096;
+  replay.result.bounds.seconds = seconds / 2;
+  return replay;
+}
+
+TEST(Expectation, TheRecordingsClockIsReadByIterations) {
+  EXPECT_NEAR(recorded_seconds(paced(40), 20, 4), 0.14, 1e-9);
+  EXPECT_NEAR(recorded_seconds(paced(40), 0, 8), 0.28, 1e-9);
+  EXPECT_EQ(recorded_seconds(paced(40), 35, 4), 0) << "one unit is no median";
+  EXPECT_EQ(recorded_seconds(paced(40), 0, 0), 0);
+  EXPECT_EQ(recorded_seconds({}, 0, 4), 0);
+}
+
+TEST(Expectation, WaitingIsCorrectedWhereTheRecordingWaited) {
+  // Said to be 10 of computing and 40 of waiting; it took 30, so waits are half as long.
+  EXPECT_NEAR(corrected(90, 80, 30, 50, 40), 10 + 40, 1e-9);
+  EXPECT_NEAR(corrected(50, 40, 30, 50, 40), 30, 1e-9) << "the recorded run itself must come out as it was";
+}
+
+TEST(Expectation, ComputingIsCorrectedWhereNothingWaited) {
+  EXPECT_NEAR(corrected(60, 50, 12, 10, 0), 1.2 * 10 + 50, 1e-9);
+}
+
+TEST(Expectation, BothAreCorrectedWhereTheRecordingBeatItsComputing) {
+  EXPECT_NEAR(corrected(100, 50, 8, 20, 10), 100 * 0.4, 1e-9);
+}
+
+TEST(Expectation, AClockThatRanAheadCorrectsNothing) {
+  EXPECT_EQ(corrected(100, 50, 4, 20, 10), 100);
+  EXPECT_EQ(corrected(100, 50, 0, 20, 10), 100);
+  EXPECT_EQ(corrected(100, 50, 5, 0, 0), 100);
+}
+
+TEST(Expectation, FiguresAreOfAnIteration) {
+  // 20 launches are five iterations, of 0.2 s by the model, 0.1 of it waiting; recorded, an iteration took 0.14 s.
+  const Expectation expected = expect_of(paced(40), replayed(20, 4, 1, 0.5), replayed(20, 4, 1, 0.5));
+  EXPECT_EQ(expected.units_measured, 5);
+  EXPECT_NEAR(expected.model_seconds, 0.2, 1e-9);
+  EXPECT_NEAR(expected.recorded_seconds, 0.14, 1e-9);
+  EXPECT_NEAR(expected.seconds, 0.14, 1e-9);
+  EXPECT_NEAR(expected.least_seconds, 0.1, 1e-9);
+  EXPECT_THAT(expectation_text(expected), HasSubstr("140.00 ms an iteration of 4 launches"));
+  EXPECT_EQ(expectation_json(expected).at("iteration_launches"), 4);
+}
+
+TEST(Expectation, WithoutAnIterationTheyAreOfALaunch) {
+  const Expectation expected = expect_of(paced(2000), replayed(1000, 0, 10, 0), replayed(1000, 0, 10, 0));
+  EXPECT_NEAR(expected.model_seconds, 0.01, 1e-9);
+  EXPECT_NEAR(expected.recorded_seconds, 0.035, 1e-9);
+  EXPECT_NEAR(expected.seconds, 0.035, 1e-9);
+  EXPECT_THAT(expectation_text(expected), HasSubstr("a launch, for no iteration was found"));
+}
+
+TEST(Expectation, WhatDoesNotFitIsSaid) {
+  NamedReplay replay = replayed(20, 4, 1, 0.5);
+  replay.result.refused = 1;
+  EXPECT_THAT(expectation_text(expect_of(paced(40), replay, replay)), HasSubstr("does not fit"));
+}
+
+TEST(Expectation, NothingMeasuredIsNothingExpected) { EXPECT_EQ(expect_of({}, {}, {}).seconds, 0); }
+
+class PlanCommandTest : public TraceCommandTest {
+ protected:
+  const std::string trace_ = GOLDEN_TRACES "/train_adam.swt";
+};
+
+TEST_F(PlanCommandTest, JsonAloneIsWhatToExpectAndNoPolicy) {
+  const auto result = spillway({"plan", trace_, "--device-budget", "1030MiB", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("iteration_launches"), 63);
+  EXPECT_EQ(json.at("budget_bytes"), 1030 << 20);
+  // Under the budget that it was recorded under, the recording is what is expected.
+  EXPECT_NEAR(json.at("seconds"), json.at("recorded_seconds"), 0.01 * json.at("recorded_seconds").get<double>());
+}
+
+TEST_F(PlanCommandTest, APolicyFileComesWithALineAboutIt) {
+  const auto result = spillway({"plan", trace_, "--device-budget", "1500MiB", "-o", "plan.toml"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::StartsWith("Expected with a budget of 1.5 GiB: "));
+  EXPECT_THAT(text("plan.toml"), HasSubstr("# " + result.out.substr(0, result.out.size() - 1)));
+  const auto with_json = spillway({"plan", trace_, "--device-budget", "1500MiB", "-o", "plan.toml", "--json"});
+  EXPECT_LT(nlohmann::json::parse(with_json.out).at("seconds"), 0.052) << "more memory, less time";
+}
+
+}  // namespace
+}  // namespace spillway::tools
