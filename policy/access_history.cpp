@@ -153,7 +153,7 @@ void AccessHistory::iteration(const IterationProfile& profile, const LaunchBook&
       if (kind == FunctionKind::attention) ++known.attention_uses;
       if (kind == FunctionKind::sparse) ++known.sparse_uses;
       // What is too large for one launch over a list goes on in the next one: each does its part.
-      const bool goes_on = part != nullptr && before != nullptr && use.position == before->position + 1 &&
+      const bool goes_on = part != nullptr && before != nullptr && use.position - before->position <= 1 &&
                            book.site(before->shape).function == site.function;
       if (goes_on) continue;
       const auto measured = learned_of(use.shape, site);

@@ -367,16 +367,19 @@ void Engine::State::on(const GraphLaunched& event) {
     ++ignored;
     return;
   }
-  // One launch to the program, so one set of touches: what any kernel of the graph names.
+  // One launch to the program; what its kernels name, kernel by kernel.
   std::vector<Touch> all;
+  std::vector<GraphKernel> kernels;
   for (const LaunchShapeId id : graph->second) {
     const auto shape = shapes.find(id);
     if (shape == shapes.end()) continue;
     const std::vector<Touch>& touches = resolve(shape->second);
     if (all.size() + touches.size() > kMostTouches) break;
     all.insert(all.end(), touches.begin(), touches.end());
+    const LaunchShapeSeen& seen = shape->second.seen;
+    kernels.push_back({id, seen.function, seen.threads, static_cast<std::uint32_t>(touches.size())});
   }
-  use({TouchSource::launch, launches, {}, {}, 0, event.stream, now, all});
+  use({TouchSource::launch, launches, {}, {}, 0, event.stream, now, all, kernels});
 }
 
 void Engine::State::on(const Copied& event) {

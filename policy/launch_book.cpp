@@ -11,10 +11,10 @@ constexpr std::size_t kMostOperands = 7;  // more are a list of tensors (a fused
 
 }  // namespace
 
-LaunchShapeId LaunchBook::graph_shape(std::span<const NamedPointer> pointers) {
-  std::uint64_t hash = pointers.size() + 1;
-  for (const NamedPointer& pointer : pointers) {
-    hash = (hash ^ pointer.offset.count() ^ (std::uint64_t{pointer.allocation.value} << 40)) * 0x9E3779B97F4A7C15ull;
+LaunchShapeId LaunchBook::graph_shape(std::span<const LaunchShapeId> kernels) {
+  std::uint64_t hash = kernels.size() + 1;
+  for (const LaunchShapeId kernel : kernels) {
+    hash = (hash ^ kernel.value) * 0x9E3779B97F4A7C15ull;
     hash ^= hash >> 29;
   }
   const auto [entry, fresh] = graph_by_hash_.try_emplace(hash, 0);
@@ -24,7 +24,10 @@ LaunchShapeId LaunchBook::graph_shape(std::span<const NamedPointer> pointers) {
       return {kGraphBit};
     }
     entry->second = static_cast<std::uint32_t>(graphs_.size());
-    graphs_.emplace_back().shape = {kGraphBit | entry->second};
+    LaunchSite& made = graphs_.emplace_back();
+    made.shape = {kGraphBit | entry->second};
+    made.key = launch_key(FunctionId{made.shape.value}, 0);
+    made.kernels.assign(kernels.begin(), kernels.end());
   }
   return {kGraphBit | entry->second};
 }
@@ -36,22 +39,20 @@ bool LaunchBook::stale(LaunchShapeId shape, std::uint64_t epoch) const {
 
 void LaunchBook::learn(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::uint64_t epoch,
                        std::vector<NamedPointer> pointers, SpanMap& spans, Epoch now, Reaching reaching) {
-  const bool graph = (shape.value & kGraphBit) != 0;
-  const std::size_t at = graph ? shape.value & ~kGraphBit : shape.value % kMostShapes;
-  std::vector<LaunchSite>& sites = graph ? graphs_ : sites_;
-  if (graph && at >= sites.size()) return;
-  if (at >= sites.size()) sites.resize(std::min(kMostShapes, std::max(at + 1, sites.size() * 2)));
-  LaunchSite& known = sites[at];
+  const std::size_t at = shape.value % kMostShapes;
+  if (is_graph(shape)) return;
+  if (at >= sites_.size()) sites_.resize(std::min(kMostShapes, std::max(at + 1, sites_.size() * 2)));
+  LaunchSite& known = sites_[at];
   const bool same = known.shape == shape && known.pointers == pointers;
   known.shape = shape;
   known.function = function;
   known.threads = threads;
-  known.key = launch_key(graph ? FunctionId{kGraphBit | static_cast<std::uint32_t>(at)} : function, threads);
+  known.key = launch_key(function, threads);
   known.resolved_at = epoch;
   if (same) return;
   known.pointers = std::move(pointers);
   scratch_.clear();
-  known.reaching = graph || known.pointers.size() > kMostOperands ? Reaching::unknown : reaching;
+  known.reaching = known.pointers.size() > kMostOperands ? Reaching::unknown : reaching;
   for (std::size_t i = 0; i < known.pointers.size(); ++i) {
     const NamedPointer& pointer = known.pointers[i];
     if (known.reaching == Reaching::by_threads) reach_.seen(function, i, threads, pointer.room);
@@ -68,14 +69,20 @@ const LaunchSite& LaunchBook::site(LaunchShapeId shape) const {
 }
 
 void LaunchBook::uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const {
-  const std::size_t first = out.size();
   const LaunchSite& known = site(shape);
-  for (std::size_t i = 0; i < known.pointers.size(); ++i) {
-    const NamedPointer& pointer = known.pointers[i];
-    const Bytes reach = known.reaching == Reaching::by_threads ? reach_.of(known.function, i, known.threads) : Bytes();
+  if (known.kernels.empty()) return uses_of(known, spans, now, out);
+  for (const LaunchShapeId kernel : known.kernels) uses_of(site(kernel), spans, now, out);
+}
+
+void LaunchBook::uses_of(const LaunchSite& kernel, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const {
+  const std::size_t first = out.size();
+  for (std::size_t i = 0; i < kernel.pointers.size(); ++i) {
+    const NamedPointer& pointer = kernel.pointers[i];
+    const Bytes reach =
+        kernel.reaching == Reaching::by_threads ? reach_.of(kernel.function, i, kernel.threads) : Bytes();
     scratch_.clear();
     spans.touch(pointer.allocation, pointer.offset, reach, now, scratch_);
-    for (const SpanId span : scratch_) out.push_back({span, pointer.argument});
+    for (const SpanId span : scratch_) out.push_back({span, kernel.shape, pointer.argument});
   }
   const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first);
   std::stable_sort(begin, out.end(), [](const SpanUse& a, const SpanUse& b) { return a.span < b.span; });

@@ -38,11 +38,13 @@ struct LaunchSite {
   LaunchKey key;
   std::uint64_t resolved_at = 0;  // the owner's epoch of address resolution
   std::vector<NamedPointer> pointers;
+  std::vector<LaunchShapeId> kernels;  // of a graph, which names nothing itself
 };
 
-// A span as one launch uses it.
+// A span as one kernel uses it: the launch's, or one of a graph's.
 struct SpanUse {
   SpanId span;
+  LaunchShapeId shape;
   std::uint16_t argument = 0;
 };
 
@@ -50,8 +52,9 @@ class LaunchBook {
  public:
   static constexpr std::size_t kMostShapes = std::size_t{1} << 17;
 
-  // Graph launches have no shape: they are known by what they touch. Their shapes get numbers from 2^31 up.
-  LaunchShapeId graph_shape(std::span<const NamedPointer> pointers);
+  // Graph launches have no shape: they are known by their kernels, which must be learned each by itself. Their shapes get
+  // numbers from 2^31 up.
+  LaunchShapeId graph_shape(std::span<const LaunchShapeId> kernels);
 
   [[nodiscard]] static bool is_graph(LaunchShapeId shape) { return (shape.value >> 31) != 0; }
   // True if the pointers must be given again with `learn` (new shape, or resolved at another epoch).
@@ -61,10 +64,12 @@ class LaunchBook {
 
   // A shape that is unknown or forgotten names nothing.
   [[nodiscard]] const LaunchSite& site(LaunchShapeId shape) const;
-  // The spans this launch uses, cut and marked as used now; appended to `out`, each span once.
+  // The spans this launch uses, cut and marked as used now; appended to `out`, each span once a kernel.
   void uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const;
 
  private:
+  void uses_of(const LaunchSite& kernel, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const;
+
   std::vector<LaunchSite> sites_;  // by the low bits of the shape
   std::vector<LaunchSite> graphs_{1};
   std::unordered_map<std::uint64_t, std::uint32_t> graph_by_hash_;

@@ -25,6 +25,9 @@ constexpr std::uint32_t kAgeAfter = 4;      // epochs a cut stays without being 
 constexpr std::uint32_t kMostOpenOut = 4;   // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
 constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
+
+std::uint64_t weight_of(LaunchShapeId shape) { return LaunchBook::is_graph(shape) ? kGraphLaunches : 1; }
+
 Pin pin_of(const Rule* rule) {
   if (rule == nullptr) return {};
   Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
@@ -44,7 +47,7 @@ Pin pin_of(const Rule* rule) {
 
 constexpr std::uint32_t kHoldAfterMistake = 32;
 constexpr std::size_t kMostTransientSizes = 4096;
-constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead of its device
+constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead of its device, graphs counted by weight
 
 }  // namespace
 
@@ -152,29 +155,42 @@ void Adaptive::learn_copy(const Use& use) {
   }
 }
 
-void Adaptive::launched(const Use& use) {
-  LaunchShapeId shape = use.shape;
+void Adaptive::learn_kernel(LaunchShapeId shape, FunctionId function, std::uint64_t threads,
+                            std::span<const Touch> touches) {
   const std::uint64_t epoch = books_.allocations.epoch();
-  if (!shape || book_.stale(shape, epoch)) {
-    pointers_.clear();
-    for (const Touch& touch : use.touches) {
-      if (touch.managed) pointers_.push_back({touch.allocation, touch.offset, touch.bytes, touch.argument});
-    }
-    if (!shape) shape = book_.graph_shape(pointers_);
-    if (book_.stale(shape, epoch)) {
-      const bool streams = functions_.kind(use.function) == FunctionKind::other;
-      book_.learn(shape, use.function, use.threads, epoch, pointers_, spans_, epoch_,
-                  streams ? Reaching::by_threads : Reaching::unknown);
-    }
+  if (!book_.stale(shape, epoch)) return;
+  pointers_.clear();
+  for (const Touch& touch : touches) {
+    if (touch.managed) pointers_.push_back({touch.allocation, touch.offset, touch.bytes, touch.argument});
   }
+  const bool streams = functions_.kind(function) == FunctionKind::other;
+  book_.learn(shape, function, threads, epoch, pointers_, spans_, epoch_,
+              streams ? Reaching::by_threads : Reaching::unknown);
+}
+
+LaunchShapeId Adaptive::learn_graph(const Use& use) {
+  kernels_.clear();
+  std::size_t at = 0;
+  for (const GraphKernel& kernel : use.kernels) {
+    learn_kernel(kernel.shape, kernel.function, kernel.threads, use.touches.subspan(at, kernel.touches));
+    at += kernel.touches;
+    kernels_.push_back(kernel.shape);
+  }
+  return book_.graph_shape(kernels_);
+}
+
+void Adaptive::launched(const Use& use) {
+  const LaunchShapeId shape = use.shape ? use.shape : learn_graph(use);
+  if (use.shape) learn_kernel(use.shape, use.function, use.threads, use.touches);
   const std::uint64_t locks = forecast_.locks();
   forecast_.launched(book_.site(shape).key, shape);
+  weight_ += weight_of(shape);
   if (forecast_.candidate() != LaunchCount()) judge_candidate();
   if (forecast_.locks() != locks) {
     watchdog_.reset();
     slow_.reset();
     iteration_began_ = use.time;
-    locked_at_ = use.launch.value;
+    locked_at_ = weight_;
   } else if (forecast_.boundary() && forecast_.iterations() % iterations_in_round_ == 0) {
     if (forecast_.period() < kShortPeriod &&
         stretch_overlap(forecast_, book_, spans_, use.launch, forecast_.period(), epoch_) < kSameMemory) {
@@ -183,7 +199,7 @@ void Adaptive::launched(const Use& use) {
     }
     const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled : Watchdog::Moves::open;
     // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
-    const bool paced = use.launch.value >= locked_at_ + kQueueDepth;
+    const bool paced = weight_ >= locked_at_ + kQueueDepth;
     const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
     iteration_began_ = use.time;
     if (verdict != Verdict::none && slow_)
@@ -219,8 +235,8 @@ void Adaptive::judge_candidate() {
 // How much of a program the launches of a period are.
 std::uint64_t Adaptive::weight(LaunchNumber last, LaunchCount period) const {
   std::uint64_t sum = 0;
-  for (std::uint64_t back = 0; back < period.count() && sum < kLeastRound; ++back) {
-    sum += LaunchBook::is_graph(forecast_.shape_at({last.value - back})) ? kGraphLaunches : 1;
+  for (std::uint64_t back = 0; back < period.count(); ++back) {
+    sum += weight_of(forecast_.shape_at({last.value - back}));
   }
   return std::max<std::uint64_t>(sum, 1);
 }
@@ -241,8 +257,8 @@ void Adaptive::end_of_iteration() {
   if (!spilling()) return;
   const std::uint64_t rounds = forecast_.iterations() / iterations_in_round_;
   // The first plan waits for the time before it, so that it can be taken back as well.
-  const std::uint64_t patience = kQueueDepth + kMostPatience * round().count();
-  if (!watchdog_.has_baseline() && forecast_.launches().value < locked_at_ + patience) return;
+  const std::uint64_t patience = kQueueDepth + kMostPatience * weight(forecast_.launches(), round());
+  if (!watchdog_.has_baseline() && weight_ < locked_at_ + patience) return;
   const bool due = replan_ || changed_ || rounds >= planned_rounds_ + kSettledEvery;
   // A change is judged before the next one is made, unless the memory itself has changed.
   if (!due || hold_ > 0 || !in_.empty() || !open_.empty() || (watchdog_.judging() && !replan_)) return;

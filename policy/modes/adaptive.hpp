@@ -57,6 +57,8 @@ class Adaptive : public Arrival {
   void learn_transient(const Allocation& allocation);
   [[nodiscard]] bool spilling() const;
   void launched(const Use& use);
+  void learn_kernel(LaunchShapeId shape, FunctionId function, std::uint64_t threads, std::span<const Touch> touches);
+  LaunchShapeId learn_graph(const Use& use);
   void learn_copy(const Use& use);
   // A kernel's time tells something if all it touches has stayed where it is since the launch.
   void learn_time(const KernelTimed& timed);
@@ -105,6 +107,7 @@ class Adaptive : public Arrival {
   std::vector<DeviceIndex> devices_;
   std::vector<NamedPointer> pointers_;  // scratch of used()
   std::vector<SpanId> touched_;         // scratch
+  std::vector<LaunchShapeId> kernels_;  // scratch of learn_graph()
   Epoch epoch_{1};
   bool replan_ = true;
   bool changed_ = true;              // the last plan moved something: the next may have more
@@ -113,7 +116,8 @@ class Adaptive : public Arrival {
   std::uint64_t planned_at_ = 0;  // launch of the last plan
   std::uint64_t planned_rounds_ = 0;
   std::uint64_t iterations_in_round_ = 1;
-  std::uint64_t locked_at_ = 0;
+  std::uint64_t weight_ = 0;     // of all launches; a graph's counts for many
+  std::uint64_t locked_at_ = 0;  // the weight there was
   std::string noted_classes_;
   Nanoseconds iteration_began_;
   std::deque<PlannedMove> out_;

@@ -58,6 +58,14 @@ struct Touch {
 
 enum class TouchSource : std::uint8_t { launch, copy, fill };
 
+// A kernel of a graph that is launched, and its share of the launch's touches, which lie in the order of the kernels.
+struct GraphKernel {
+  LaunchShapeId shape;
+  FunctionId function;
+  std::uint64_t threads = 0;
+  std::uint32_t touches = 0;
+};
+
 struct Use {
   TouchSource source = TouchSource::launch;
   LaunchNumber launch;  // its own number for a launch; the last launch's for copies and fills
@@ -67,6 +75,7 @@ struct Use {
   StreamId stream;
   Nanoseconds time;
   std::span<const Touch> touches;
+  std::span<const GraphKernel> kernels = {};  // graph launches only
 };
 
 class Mode {

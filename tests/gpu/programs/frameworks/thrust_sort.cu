@@ -13,7 +13,7 @@ using namespace compatibility;
 namespace {
 
 constexpr const char* kRow = "thrust";
-constexpr std::size_t kVectors = 5, kCount = std::size_t{64} << 20;
+constexpr std::size_t kVectors = 40, kCount = std::size_t{8} << 20;
 
 struct Scattered {
   unsigned seed;

@@ -7,7 +7,7 @@ import sys
 
 from row_report import median_ms, run_rows
 import torch_parts
-from torch_parts import BATCHES, Training, torch
+from torch_parts import BATCHES, Training, make_deterministic, torch
 import torch.nn.functional as F
 
 
@@ -101,7 +101,7 @@ class Decoder:
 
 @torch.inference_mode()
 def decode():
-    torch.manual_seed(1)
+    make_deterministic(1)
     decoder = Decoder()
     token = torch.arange(decoder.batch, device="cuda")
     position = torch.zeros(1, dtype=torch.long, device="cuda")
