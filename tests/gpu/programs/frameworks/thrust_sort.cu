@@ -27,7 +27,9 @@ std::vector<double> sort_all() {
     vectors[i].resize(kCount);
     thrust::tabulate(vectors[i].begin(), vectors[i].end(), Scattered{static_cast<unsigned>(i)});
   }
-  for (thrust::device_vector<unsigned>& vector : vectors) {
+  // A few of them: on the host a sort's scattered writes cross the link by 32 bytes each.
+  for (std::size_t i = 0; i < kVectors; i += 8) {
+    thrust::device_vector<unsigned>& vector = vectors[i];
     thrust::sort(vector.begin(), vector.end());
     values.push_back(static_cast<double>(thrust::reduce(vector.begin(), vector.end(), 0ull)));
     for (const std::size_t place : {kCount / 7, kCount / 2, kCount - 1}) values.push_back(vector[place]);
