@@ -114,6 +114,15 @@ void hints_on_plain() {
     forwarded("attributes", "cuMemRangeGetAttributes",
               [&] { return cuMemRangeGetAttributes(values, sizes, names, 1, at, 4 * kMiB); });
     std::printf("value %d\n", value);
+    CUdeviceptr many[] = {at};
+    std::size_t bytes[] = {4 * kMiB};
+    CUmemLocation where[] = {device};
+    std::size_t index[] = {0};
+    forwarded("prefetches", "cuMemPrefetchBatchAsync",
+              [&] { return cuMemPrefetchBatchAsync(many, bytes, 1, where, index, 1, 0, nullptr); });
+    forwarded("discard", "cuMemDiscardBatchAsync", [&] { return cuMemDiscardBatchAsync(many, bytes, 1, 0, nullptr); });
+    forwarded("discard and prefetch", "cuMemDiscardAndPrefetchBatchAsync",
+              [&] { return cuMemDiscardAndPrefetchBatchAsync(many, bytes, 1, where, index, 1, 0, nullptr); });
   }
   cuMemFree_v2(memory);
 }
