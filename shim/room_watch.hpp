@@ -1,5 +1,5 @@
 // Why room in HBM that policy counts on may not be there: memory on its way back to the driver stays where it is until
-// the driver has it, and cannot be moved meanwhile; and a move that was to make room may be taken back or fail.
+// the driver has it, and cannot be moved meanwhile; and a move that was to make room may be taken back.
 //
 // Guarded by the session's lock.
 #pragma once
@@ -34,7 +34,8 @@ class RoomWatch {
   void settled(policy::DeviceIndex device) { --devices_[device.value].promised; }
   [[nodiscard]] bool promises_open(policy::DeviceIndex device) { return devices_[device.value].promised != 0; }
 
-  // A move that somebody waits for was not made.
+  // A move that somebody waits for was taken back, as its memory is being freed. One that the driver refuses does not
+  // count: a failure of ours is not made the program's.
   void missed(policy::DeviceIndex device) { ++devices_[device.value].missed; }
   [[nodiscard]] std::uint64_t misses(policy::DeviceIndex device) { return devices_[device.value].missed; }
 

@@ -161,6 +161,11 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   friend struct SessionProcess;  // fork and exit
 
+  // Population in HBM runs at hundreds of GB/s, room for plain memory at 9 or more: a wait beyond this is a stuck
+  // driver. A single move that is stuck ends the wait sooner (StuckAfter).
+  static constexpr std::chrono::milliseconds kWaitForMoves{10000};
+  static constexpr std::chrono::milliseconds kWaitForFree{5000};
+
   const policy::Settings settings_;
   const bool has_rules_;
   const std::string policy_file_;

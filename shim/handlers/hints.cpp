@@ -27,4 +27,26 @@ CUresult program_prefetch(RealCall<PFN_cuMemPrefetchAsync_v12020>& real, CUdevic
       for_managed_memory_only(dev_ptr, [&](CUdeviceptr at) { return real(at, count, location, flags, h_stream); }));
 }
 
+CUresult program_prefetch(RealCall<PFN_cuMemPrefetchBatchAsync_v13000>& real, CUdeviceptr_v2* dptrs, size_t* sizes,
+                          size_t count, CUmemLocation_v1* prefetch_locs, size_t* prefetch_loc_idxs,
+                          size_t num_prefetch_locs, unsigned long long flags, CUstream h_stream) {
+  return real.answer(for_managed_memory_only(dptrs, count, [&](CUdeviceptr* at) {
+    return real(at, sizes, count, prefetch_locs, prefetch_loc_idxs, num_prefetch_locs, flags, h_stream);
+  }));
+}
+
+CUresult program_discard(RealCall<PFN_cuMemDiscardBatchAsync_v13000>& real, CUdeviceptr_v2* dptrs, size_t* sizes,
+                         size_t count, unsigned long long flags, CUstream h_stream) {
+  return real.answer(
+      for_managed_memory_only(dptrs, count, [&](CUdeviceptr* at) { return real(at, sizes, count, flags, h_stream); }));
+}
+
+CUresult program_discard(RealCall<PFN_cuMemDiscardAndPrefetchBatchAsync_v13000>& real, CUdeviceptr_v2* dptrs,
+                         size_t* sizes, size_t count, CUmemLocation_v1* prefetch_locs, size_t* prefetch_loc_idxs,
+                         size_t num_prefetch_locs, unsigned long long flags, CUstream h_stream) {
+  return real.answer(for_managed_memory_only(dptrs, count, [&](CUdeviceptr* at) {
+    return real(at, sizes, count, prefetch_locs, prefetch_loc_idxs, num_prefetch_locs, flags, h_stream);
+  }));
+}
+
 }  // namespace spillway::shim::handlers

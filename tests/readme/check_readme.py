@@ -60,7 +60,7 @@ class Help:
     def flags(self, command):
         if command not in self.texts:
             done = subprocess.run([self.spillway, command, "--help"], capture_output=True, text=True, timeout=LIMIT_SECONDS)
-            known = f"Usage: {command} " in done.stdout  # the help of all commands, otherwise
+            known = f"Usage: spillway {command} " in done.stdout  # the help of all commands, otherwise
             self.texts[command] = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", done.stdout)) if known else None
         return self.texts[command]
 

@@ -114,6 +114,15 @@ void hints_on_plain() {
     forwarded("attributes", "cuMemRangeGetAttributes",
               [&] { return cuMemRangeGetAttributes(values, sizes, names, 1, at, 4 * kMiB); });
     std::printf("value %d\n", value);
+    CUdeviceptr many[] = {at};
+    std::size_t bytes[] = {4 * kMiB};
+    CUmemLocation where[] = {device};
+    std::size_t index[] = {0};
+    forwarded("prefetches", "cuMemPrefetchBatchAsync",
+              [&] { return cuMemPrefetchBatchAsync(many, bytes, 1, where, index, 1, 0, nullptr); });
+    forwarded("discard", "cuMemDiscardBatchAsync", [&] { return cuMemDiscardBatchAsync(many, bytes, 1, 0, nullptr); });
+    forwarded("discard and prefetch", "cuMemDiscardAndPrefetchBatchAsync",
+              [&] { return cuMemDiscardAndPrefetchBatchAsync(many, bytes, 1, where, index, 1, 0, nullptr); });
   }
   cuMemFree_v2(memory);
 }
@@ -160,7 +169,14 @@ void takes_room_away() {
   CUdeviceptr held[3] = {};
   CUdeviceptr small = 0;
   // The device is full after two. The third goes to the host, which keeps the way out busy.
-  for (CUdeviceptr& memory : held) say("alloc", cuMemAlloc_v2(&memory, 4 * kMiB));
+  for (CUdeviceptr* memory : {&held[0], &held[1]}) say("alloc", cuMemAlloc_v2(memory, 4 * kMiB));
+  std::thread third([&] {
+    cuCtxSetCurrent(device.context);
+    say("alloc", cuMemAlloc_v2(&held[2], 4 * kMiB));
+  });
+  // The third is on its way where there are such calls, else it is there at once.
+  for (int i = 0; i < 200 && spillway_simulated_calls("cuMemPrefetchAsync_v2") < 3; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::thread other([&] {
     cuCtxSetCurrent(device.context);
     say("alloc", cuMemAlloc_v2(&small, kLargestPlain));
@@ -168,6 +184,7 @@ void takes_room_away() {
   // Long enough for the other to have asked for room; nothing here fails if it has not.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   cuMemFree_v2(held[1]);
+  third.join();
   other.join();
   for (const CUdeviceptr memory : {held[0], held[2], small}) cuMemFree_v2(memory);
 }

@@ -60,8 +60,8 @@ TEST_P(Room, WhatOurOwnContextTakesIsCountedBeforeAnybodyIsPlaced) {
 
 TEST_P(Room, WhatWasToLeaveAndIsFreedFirstIsAskedForAnew) {
   SimulatedRun run = probe_refused("takes_room_away", GetParam(), "10MiB");
-  // Two come in, the third goes out and takes its time.
-  run.faults = "cuMemPrefetchAsync_v2:3:delay=1000ms,cuMemFree_v2:1:delay=500ms";
+  // Two come in, the third goes out and takes its time; the free ends after it.
+  run.faults = "cuMemPrefetchAsync_v2:3:delay=1000ms,cuMemFree_v2:1:delay=1500ms";
   const SimulatedResult result = run_simulated(run);
   EXPECT_EQ(result.process.out, "alloc: 0\nalloc: 0\nalloc: 0\nalloc: 0\nend\n") << result;
   EXPECT_LE(result.resident_peak(), 10 * kMiB + kProgramsContext) << result;

@@ -1,0 +1,266 @@
+// The session's way of an allocation: ask, wait for its place, settle; of a free; and what memory looks like.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "shim/host_memory.hpp"
+#include "shim/log.hpp"
+#include "shim/physical_memory.hpp"
+#include "shim/session.hpp"
+
+namespace spillway::shim {
+
+using policy::Bytes;
+using policy::DeviceIndex;
+
+namespace {
+
+// How old our knowledge of host memory may be when it decides an allocation.
+constexpr std::int64_t kHostMemoryAge = 50'000'000;
+// How often policy is asked for one allocation, when what it decided could not be done.
+constexpr int kMostAsks = 4;
+
+bool spilled(const AllocationAnswer& answer, const AllocationRequest& request) {
+  return answer.backing == policy::Backing::managed && request.kind != policy::AllocationKind::program_managed;
+}
+
+}  // namespace
+
+void Session::refresh_host_memory(Work& work) {
+  const std::int64_t moment = now();
+  if (host_read_at_ != 0 && moment - host_read_at_ < kHostMemoryAge) return;
+  host_read_at_ = moment;
+  const HostMemory memory = read_host_memory();
+  host_without_proc_ = memory.without_proc;
+  const Bytes available = memory.available;
+  if (available == host_available_) return;
+  host_available_ = available;
+  decide(policy::HostMemorySeen{available}, work);
+}
+
+bool Session::needs_context(const AllocationRequest& request) const {
+  return !prepared_.contains(request.device.value) &&
+         engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
+}
+
+void Session::prepare_to_spill(const AllocationRequest& request) {
+  {
+    const std::unique_lock lock(mutex_);
+    if (!needs_context(request)) return;
+  }
+  // Every thread that comes now waits here, else it would fill what the context is about to take.
+  migration_.prepare(request.device, kWaitForMoves);
+  const std::unique_lock lock(mutex_);
+  prepared_.insert(request.device.value);
+}
+
+bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const AllocationRequest& request) {
+  const policy::DeviceIndex device = request.device;
+  const bool counted =
+      request.kind != policy::AllocationKind::program_managed && request.kind != policy::AllocationKind::imported;
+  if (!counted || !room_.frees_under_way(device)) return true;
+  // Spilled memory takes only a place that is free.
+  const policy::AllocationRequested asked{{}, device, request.bytes, request.kind, {}, {}, request.capturing};
+  if (!has_rules_ && engine_.would_spill(asked)) return true;
+  const policy::DeviceTotals totals = engine_.totals(device);
+  const Bytes filled = totals.plain + totals.reserved + totals.resident + totals.arriving;
+  if (!room_.promises_open(device) && filled + request.bytes <= totals.budget) return true;
+  return room_.wait_for_frees(lock, device, kWaitForFree);
+}
+
+AllocationAnswer Session::request(const AllocationRequest& request) {
+  const Library library = calling_library(request.caller);
+  Refusal refusal;
+  AllocationAnswer answer;
+  for (int times = 0; times < kMostAsks; ++times) {
+    prepare_to_spill(request);
+    answer = ask(request, library, refusal);
+    if (!refusal.ask_again) break;
+  }
+  // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
+  if (answer.refused && refusal.reason == policy::Reason::device_budget && !refusal.ask_again &&
+      migration_.wait_for_blocking(request.device, kWaitForMoves)) {
+    answer = ask(request, library, refusal);
+  }
+  if (answer.refused && refusal.reason == policy::Reason::oom_first) {
+    SPILLWAY_LOG_ONCE(info,
+                      "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
+                      policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
+  } else if (answer.refused) {
+    const bool host = refusal.reason == policy::Reason::host_budget;
+    const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
+    SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
+                     policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing),
+                     host ? "host" : "device", host ? "host" : "device");
+  }
+  return answer;
+}
+
+AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
+  Work work;
+  AllocationAnswer answer;
+  refusal = {};
+  std::uint64_t misses = 0;
+  bool has_room = true;
+  {
+    std::unique_lock lock(mutex_);
+    has_room = wait_for_frees(lock, request);
+    if (needs_context(request)) {  // since it was asked about
+      refusal.ask_again = answer.refused = true;
+      return answer;
+    }
+    drain(work);
+    const policy::CallerId caller = caller_of(library, work);
+    if (request.bytes >= policy::kChunk) refresh_host_memory(work);
+    answer.id = {++last_allocation_};
+    misses = room_.misses(request.device);
+    const std::size_t before = work.decisions.size();
+    decide(policy::AllocationRequested{answer.id, request.device, request.bytes, request.kind, caller,
+                                       stream_of(request.stream), request.capturing},
+           work);
+    for (std::size_t index = before; index < work.decisions.size(); ++index) {
+      const policy::Decision& decision = work.decisions[index];
+      if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
+      if (const auto* refused = std::get_if<policy::RefuseAllocation>(&decision.body)) {
+        answer.refused = true;
+        refusal = {decision.cause.reason, refused->missing, false};
+      }
+    }
+    if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
+  }
+  take_turn();
+  finish_launches(work);
+  carry_out(work);
+  has_room = wait_for_room(work) && has_room;
+  give_turn();
+  if (answer.refused || answer.backing != policy::Backing::device) return answer;
+  bool missed = false;
+  if (has_room && work.blocking()) {
+    const std::unique_lock lock(mutex_);
+    missed = room_.misses(request.device) != misses;
+  }
+  if (has_room && !missed) return answer;
+  // Its room is not there, and going on would break the budget. What was taken back leaves another place to ask for.
+  settle(answer, request, {}, request.bytes, missed ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
+  answer.refused = true;
+  refusal = {policy::Reason::device_budget, request.bytes, missed};
+  return answer;
+}
+
+void Session::settle(const AllocationAnswer& answer, const AllocationRequest& request, policy::Address address,
+                     Bytes bytes, CUresult result) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    if (spilled(answer, request)) room_.settled(request.device);
+    if (result == CUDA_SUCCESS) {
+      registry_.insert(
+          {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false});
+      // Small ones are no address to the launch path: nothing is decided about them.
+      if (bytes >= policy::kChunk && !is_handle(address)) launch_path().addresses.insert(address, bytes, answer.id);
+    }
+    const policy::Address visible = is_handle(address) ? policy::Address{} : address;
+    decide(policy::AllocationSettled{answer.id, visible, bytes, answer.backing, {static_cast<std::int32_t>(result)}},
+           work);
+  }
+  carry_out(work);
+  wait_for_room(work);
+}
+
+std::optional<policy::AllocationId> Session::begin_free(policy::Address address, std::uint64_t stream) {
+  Work work;
+  policy::AllocationId id;
+  {
+    const std::unique_lock lock(mutex_);
+    Registered* found = registry_.beginning(address);
+    if (found == nullptr || found->freeing) return std::nullopt;
+    drain(work);
+    found->freeing = true;
+    if (found->spilled()) room_.free_begins(found->device);
+    id = found->id;
+    launch_path().addresses.remove(address);
+    decide(policy::FreeRequested{id, stream_of(stream)}, work);
+  }
+  carry_out(work);
+  return id;
+}
+
+void Session::end_free(policy::AllocationId allocation, CUresult result) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    Registered* found = registry_.find(allocation);
+    const std::optional<DeviceIndex> watched =
+        found != nullptr && found->spilled() ? std::optional(found->device) : std::nullopt;
+    if (found != nullptr) {
+      if (result == CUDA_SUCCESS) {
+        registry_.remove(allocation);
+      } else {
+        found->freeing = false;
+        if (found->bytes >= policy::kChunk && !is_handle(found->address))
+          launch_path().addresses.insert(found->address, found->bytes, allocation);
+      }
+    }
+    decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
+    if (watched) room_.free_ends(*watched);
+  }
+  carry_out(work);
+}
+
+std::optional<Registered> Session::registered(policy::Address address) {
+  const std::unique_lock lock(mutex_);
+  const Registered* found = registry_.holding(address);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+std::optional<Bytes> Session::reported_total(DeviceIndex device, Bytes real_total) {
+  const std::unique_lock lock(mutex_);
+  const auto seen = devices_.find(device.value);
+  if (settings_.mode == policy::ModeName::off || seen == devices_.end() || !seen->second.can_spill) return std::nullopt;
+  const Bytes card =
+      settings_.device_budget ? std::min(settings_.device_budget->of(real_total), real_total) : real_total;
+  return settings_.report == policy::ReportMode::real ? card : card + host_total_;
+}
+
+std::optional<ReportedMemory> Session::reported_memory(DeviceIndex device, Bytes real_free, Bytes real_total) {
+  const std::optional<Bytes> total = reported_total(device, real_total);
+  if (!total) return std::nullopt;
+  const std::unique_lock lock(mutex_);
+  const policy::DeviceTotals totals = engine_.totals(device);
+  const Bytes used = totals.plain + totals.managed + totals.reserved;
+  ReportedMemory reported{total->saturating_minus(used), *total};
+  if (settings_.report == policy::ReportMode::real) {
+    const Bytes in_hbm = totals.plain + totals.reserved + totals.resident + totals.arriving;
+    reported.free = std::min(real_free, totals.budget.saturating_minus(in_hbm));
+  }
+  reported.free = std::min(reported.free, reported.total);
+  return reported;
+}
+
+std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) {
+  Work work;
+  std::vector<policy::AllocationId> going;
+  {
+    const std::unique_lock lock(mutex_);
+    drain(work);
+    // Its modules go too, and their handles may be given to other kernels.
+    launch_path().functions.forget_all();
+    for (const policy::AllocationId id : registry_.made_in(context)) {
+      Registered* found = registry_.find(id);
+      if (found->freeing) continue;
+      found->freeing = true;
+      if (found->spilled()) room_.free_begins(found->device);
+      going.push_back(id);
+      launch_path().addresses.remove(found->address);
+      decide(policy::FreeRequested{id, {}}, work);
+    }
+  }
+  carry_out(work);
+  return going;
+}
+
+void Session::end_context_end(std::span<const policy::AllocationId> allocations, CUresult result) {
+  for (const policy::AllocationId id : allocations) end_free(id, result);
+}
+
+}  // namespace spillway::shim
