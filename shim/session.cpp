@@ -338,43 +338,43 @@ bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const Allocatio
 
 AllocationAnswer Session::request(const AllocationRequest& request) {
   const Library library = calling_library(request.caller);
-  Refusal refusal;
+  Again again = Again::no;
   AllocationAnswer answer;
   for (int times = 0; times < kMostAsks; ++times) {
     prepare_to_spill(request);
-    answer = ask(request, library, refusal);
-    if (!refusal.ask_again) break;
+    answer = ask(request, library, again);
+    if (again == Again::no) break;
   }
   // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
-  if (answer.refused && refusal.reason == policy::Reason::device_budget && !refusal.ask_again &&
+  if (answer.refused && answer.reason == policy::Reason::device_budget && again == Again::no &&
       migration_.wait_for_blocking(request.device, kWaitForMoves)) {
-    answer = ask(request, library, refusal);
+    answer = ask(request, library, again);
   }
-  if (answer.refused && refusal.reason == policy::Reason::oom_first) {
+  if (answer.refused && answer.reason == policy::Reason::oom_first) {
     SPILLWAY_LOG_ONCE(info,
                       "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
-                      policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
-  } else if (answer.refused) {
-    const bool host = refusal.reason == policy::Reason::host_budget;
-    const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
-    SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
-                     policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing),
-                     host ? "host" : "device", host ? "host" : "device");
+                      policy::format_bytes(request.bytes), policy::format_bytes(answer.missing));
   }
   return answer;
 }
 
-AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
+bool Session::may_spill(const AllocationRequest& request) {
+  const std::unique_lock lock(mutex_);
+  return engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
+}
+
+AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Again& again) {
   Work work;
   AllocationAnswer answer;
-  refusal = {};
+  again = Again::no;
   std::uint64_t misses = 0;
   bool has_room = true;
   {
     std::unique_lock lock(mutex_);
     has_room = wait_for_frees(lock, request);
     if (needs_context(request)) {  // since it was asked about
-      refusal.ask_again = answer.refused = true;
+      again = Again::yes;
+      answer.refused = true;
       return answer;
     }
     drain(work);
@@ -391,7 +391,8 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
       if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
       if (const auto* refused = std::get_if<policy::RefuseAllocation>(&decision.body)) {
         answer.refused = true;
-        refusal = {decision.cause.reason, refused->missing, false};
+        answer.reason = decision.cause.reason;
+        answer.missing = refused->missing;
       }
     }
     if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
@@ -411,7 +412,9 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
   // Its room is not there, and going on would break the budget. What was taken back leaves another place to ask for.
   settle(answer, request, {}, request.bytes, missed ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
   answer.refused = true;
-  refusal = {policy::Reason::device_budget, request.bytes, missed};
+  answer.reason = policy::Reason::device_budget;
+  answer.missing = request.bytes;
+  again = missed ? Again::yes : Again::no;
   return answer;
 }
 
@@ -423,7 +426,7 @@ void Session::settle(const AllocationAnswer& answer, const AllocationRequest& re
     if (spilled(answer, request)) room_.settled(request.device);
     if (result == CUDA_SUCCESS) {
       registry_.insert(
-          {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false});
+          {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false, {}});
       // Small ones are no address to the launch path: nothing is decided about them.
       if (bytes >= policy::kChunk && !is_handle(address)) launch_path().addresses.insert(address, bytes, answer.id);
     }
@@ -471,6 +474,36 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
     }
     decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
     if (watched) room_.free_ends(*watched);
+  }
+  carry_out(work);
+}
+
+void Session::mapped(policy::Address registered, policy::Address address) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    Registered* found = registry_.beginning(registered);
+    if (found == nullptr || found->freeing) return;
+    drain(work);
+    if (found->mapped) launch_path().addresses.remove(found->mapped);
+    found->mapped = address;
+    if (found->bytes >= policy::kChunk) launch_path().addresses.insert(address, found->bytes, found->id);
+    decide(policy::Mapped{found->id, address}, work);
+  }
+  carry_out(work);
+}
+
+void Session::unmapped(policy::Address registered, policy::Address address) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    Registered* found = registry_.beginning(registered);
+    // Of several mappings the last is the one that was told.
+    if (found == nullptr || found->mapped != address) return;
+    drain(work);
+    launch_path().addresses.remove(address);
+    found->mapped = {};
+    decide(policy::Mapped{found->id, {}}, work);
   }
   carry_out(work);
 }

@@ -48,7 +48,9 @@ struct AllocationRequest {
 struct AllocationAnswer {
   policy::AllocationId id;
   policy::Backing backing = policy::Backing::device;
-  bool refused = false;  // the program gets CUDA_ERROR_OUT_OF_MEMORY
+  bool refused = false;                          // the program gets CUDA_ERROR_OUT_OF_MEMORY
+  policy::Reason reason = policy::Reason::mode;  // of a refusal
+  policy::Bytes missing;
 };
 
 // Memory as the program sees it.
@@ -68,9 +70,15 @@ class Session final : public LaunchObserver, public GraphObserver {
   AllocationAnswer request(const AllocationRequest& request);
   void settle(const AllocationAnswer& answer, const AllocationRequest& request, policy::Address address,
               policy::Bytes bytes, CUresult result);
+  // Whether such a request would get memory that can spill, if it was made now. Changes nothing.
+  bool may_spill(const AllocationRequest& request);
   // A free: tell before and after. Nothing if the address begins no allocation that we know.
   std::optional<policy::AllocationId> begin_free(policy::Address address, std::uint64_t stream);
   void end_free(policy::AllocationId allocation, CUresult result);
+
+  // Physical memory, registered under its handle, is seen at an address, or not any more.
+  void mapped(policy::Address registered, policy::Address address);
+  void unmapped(policy::Address registered, policy::Address address);
 
   // What is registered at or around an address.
   std::optional<Registered> registered(policy::Address address);
@@ -128,12 +136,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
-  struct Refusal {
-    policy::Reason reason = policy::Reason::mode;
-    policy::Bytes missing;
-    bool ask_again = false;  // nothing was decided, or what was decided did not come true
-  };
-  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
+  enum class Again { no, yes };  // yes: nothing was decided, or what was decided did not come true
+  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Again& again);
   [[nodiscard]] bool needs_context(const AllocationRequest& request) const;  // with the lock
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
   void prepare_to_spill(const AllocationRequest& request);

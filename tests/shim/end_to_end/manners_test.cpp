@@ -133,7 +133,9 @@ TEST_P(EachMode, EveryFormOfLaunchIsCounted) {
 }
 
 TEST_P(EachMode, MapStyleMemoryEndsAtTheBudget) {
-  const SimulatedResult result = run_simulated(probe("mapped", mode_));
+  SimulatedRun run = probe("mapped", mode_);
+  run.environment["SPILLWAY_SPILL_VMM"] = "off";
+  const SimulatedResult result = run_simulated(run);
   expect_good_guest(result, 24 * kMiB);
   EXPECT_EQ(result.line("refused: "), "2");
   EXPECT_EQ(result.line("still mapped, so still counted: "), "2");
@@ -143,7 +145,9 @@ TEST_P(EachMode, MapStyleMemoryEndsAtTheBudget) {
 }
 
 TEST_P(EachMode, PoolMemoryEndsAtTheBudget) {
-  const SimulatedResult result = run_simulated(probe("pools", mode_));
+  SimulatedRun run = probe("pools", mode_);
+  run.environment["SPILLWAY_SPILL_POOLS"] = "off";
+  const SimulatedResult result = run_simulated(run);
   expect_good_guest(result, 24 * kMiB);
   EXPECT_EQ(result.line("refused: "), "2");
   EXPECT_EQ(result.line("again: "), "0");
