@@ -32,7 +32,7 @@ std::vector<CUmemGenericAllocationHandle> create_until_refused(const CUmemAlloca
   return held;
 }
 
-std::size_t free_now() {
+std::size_t bytes_free() {
   std::size_t free = 0;
   std::size_t total = 0;
   cuMemGetInfo_v2(&free, &total);
@@ -49,7 +49,7 @@ void mapped_spills() {
   // Everything that is made on first use is there before the figures are compared.
   cuMemCreate(&handle, kPiece, &properties, 0);
   cuMemRelease(handle);
-  const std::size_t before = free_now();
+  const std::size_t before = bytes_free();
   std::vector<CUmemGenericAllocationHandle> held = create_until_refused(properties);
   CUdeviceptr range = 0;
   const std::size_t bytes = held.size() * kPiece;
@@ -87,7 +87,7 @@ void mapped_spills() {
   for (const CUmemGenericAllocationHandle each : held) failed += cuMemRelease(each) != 0;
   say("releases failed", failed);
   say("free range", cuMemAddressFree(range, bytes));
-  std::printf("figure: free before %zu, free after %zu\n", before, free_now());
+  std::printf("figure: free before %zu, free after %zu\n", before, bytes_free());
 }
 
 // What must stay device memory: shared over fabric, compressed, or asked of host memory by name.
@@ -142,7 +142,7 @@ void pools_spill() {
   cuMemFreeAsync(memory, stream);
   cuStreamSynchronize(stream);
   cuMemPoolTrimTo(pool, 0);
-  const std::size_t before = free_now();
+  const std::size_t before = bytes_free();
   std::vector<CUdeviceptr> held;
   CUresult code = CUDA_SUCCESS;
   while (held.size() < 100 && (code = cuMemAllocAsync(&memory, kPiece, stream)) == CUDA_SUCCESS) {
@@ -178,7 +178,7 @@ void pools_spill() {
   say("done", cuStreamSynchronize(stream));
   say("trim", cuMemPoolTrimTo(pool, 0));
   say("reserved", pool_figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-  std::printf("figure: free before %zu, free after %zu\n", before, free_now());
+  std::printf("figure: free before %zu, free after %zu\n", before, bytes_free());
   cuStreamDestroy_v2(stream);
 }
 
@@ -309,13 +309,13 @@ void pools_end() {
   CUcontext other = nullptr;
   cuMemAlloc_v2(&memory, kPiece);
   cuMemFree_v2(memory);
-  const std::size_t before = free_now();
+  const std::size_t before = bytes_free();
   cuCtxCreate_v2(&other, 0, 0);
   say("alloc", cuMemAllocAsync(&memory, kPiece, nullptr));
   say("destroy", cuCtxDestroy_v2(other));
   cuCtxSetCurrent(device.context);
   say("free of its memory", cuMemFree_v2(memory));
-  std::printf("figure: free before %zu, free after %zu\n", before, free_now());
+  std::printf("figure: free before %zu, free after %zu\n", before, bytes_free());
   // Freed in a stream of another context: what was there before is over.
   cuCtxCreate_v2(&other, 0, 0);
   say("alloc", cuMemAllocAsync(&memory, kPiece, nullptr));

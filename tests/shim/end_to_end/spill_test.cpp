@@ -75,6 +75,13 @@ TEST_P(Spills, MapStyleMemoryIsOnTheHostWhereTheBudgetEndsAndLooksLikeTheDevices
   EXPECT_EQ(stats["devices"][0]["on_host_peak"], 40 * kMiB) << stats.dump(1);
   EXPECT_EQ(stats["traffic"]["moved_to_host"]["count"], 0) << stats.dump(1);
   EXPECT_EQ(stats["ignored_events"], 0);
+  // Each launch names a piece where it is mapped, and ten of them are on the host.
+  const auto tables = nlohmann::json::parse(
+      run_process({SPILLWAY_COMMAND, "stats", "--json", "--by", "kernel", result.traces().front().string()}).out,
+      nullptr, false);
+  ASSERT_TRUE(tables.is_object()) << result;
+  EXPECT_EQ(tables["by_kernel"][0]["launches"], 16) << tables.dump(1);
+  EXPECT_EQ(tables["by_kernel"][0]["host_bytes"], 40 * kMiB) << tables.dump(1);
 }
 
 TEST_P(Spills, MapStyleMemoryWithPropertiesThatTheHostLacksStaysOnTheDevice) {
