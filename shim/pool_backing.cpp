@@ -70,8 +70,8 @@ GrownArena DriverBacking::make_arena(const AllocationRequest& request) {
   session->settle(answer, request, memory.address, memory.bytes, memory.result);
   if (memory.result == CUDA_SUCCESS) return {made, memory.address};
   if (memory.result == CUDA_ERROR_OUT_OF_MEMORY) return {refused, {}};
-  SPILLWAY_LOG(warning, "the driver refused managed memory ({}); this allocation stays in the driver's pool",
-               error_name({static_cast<std::int32_t>(memory.result)}));
+  SPILLWAY_LOG_ONCE(warning, "the driver refused managed memory ({}); this allocation stays in the driver's pool",
+                    error_name({static_cast<std::int32_t>(memory.result)}));
   return {};
 }
 

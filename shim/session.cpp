@@ -338,23 +338,25 @@ bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const Allocatio
 
 AllocationAnswer Session::request(const AllocationRequest& request) {
   const Library library = calling_library(request.caller);
-  Again again = Again::no;
+  Refusal refusal;
   AllocationAnswer answer;
   for (int times = 0; times < kMostAsks; ++times) {
     prepare_to_spill(request);
-    answer = ask(request, library, again);
-    if (again == Again::no) break;
+    answer = ask(request, library, refusal);
+    if (!refusal.ask_again) break;
   }
   // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
-  if (answer.refused && answer.reason == policy::Reason::device_budget && again == Again::no &&
+  if (answer.refused && refusal.reason == policy::Reason::device_budget && !refusal.ask_again &&
       migration_.wait_for_blocking(request.device, kWaitForMoves)) {
-    answer = ask(request, library, again);
+    answer = ask(request, library, refusal);
   }
-  if (answer.refused && answer.reason == policy::Reason::oom_first) {
+  if (answer.refused && refusal.reason == policy::Reason::oom_first) {
     SPILLWAY_LOG_ONCE(info,
                       "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
-                      policy::format_bytes(request.bytes), policy::format_bytes(answer.missing));
+                      policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
   }
+  answer.reason = refusal.reason;
+  answer.missing = refusal.missing;
   return answer;
 }
 
@@ -363,18 +365,17 @@ bool Session::may_spill(const AllocationRequest& request) {
   return engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
 }
 
-AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Again& again) {
+AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
   Work work;
   AllocationAnswer answer;
-  again = Again::no;
+  refusal = {};
   std::uint64_t misses = 0;
   bool has_room = true;
   {
     std::unique_lock lock(mutex_);
     has_room = wait_for_frees(lock, request);
     if (needs_context(request)) {  // since it was asked about
-      again = Again::yes;
-      answer.refused = true;
+      refusal.ask_again = answer.refused = true;
       return answer;
     }
     drain(work);
@@ -391,8 +392,7 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
       if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
       if (const auto* refused = std::get_if<policy::RefuseAllocation>(&decision.body)) {
         answer.refused = true;
-        answer.reason = decision.cause.reason;
-        answer.missing = refused->missing;
+        refusal = {decision.cause.reason, refused->missing, false};
       }
     }
     if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
@@ -412,9 +412,7 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
   // Its room is not there, and going on would break the budget. What was taken back leaves another place to ask for.
   settle(answer, request, {}, request.bytes, missed ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
   answer.refused = true;
-  answer.reason = policy::Reason::device_budget;
-  answer.missing = request.bytes;
-  again = missed ? Again::yes : Again::no;
+  refusal = {policy::Reason::device_budget, request.bytes, missed};
   return answer;
 }
 

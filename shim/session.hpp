@@ -136,8 +136,12 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
-  enum class Again { no, yes };  // yes: nothing was decided, or what was decided did not come true
-  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Again& again);
+  struct Refusal {
+    policy::Reason reason = policy::Reason::mode;
+    policy::Bytes missing;
+    bool ask_again = false;  // nothing was decided, or what was decided did not come true
+  };
+  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
   [[nodiscard]] bool needs_context(const AllocationRequest& request) const;  // with the lock
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
   void prepare_to_spill(const AllocationRequest& request);

@@ -80,13 +80,6 @@ OrderedHeap::Wait may_wait(CUmemoryPool pool) {
   return allowed != 0 ? OrderedHeap::Wait::yes : OrderedHeap::Wait::no;
 }
 
-void say_once() {
-  static std::atomic<bool> said{false};
-  if (said.exchange(true)) return;
-  SPILLWAY_LOG(info, "stream-ordered memory of {} and more is managed memory, which can spill (memory.spill_pools)",
-               policy::format_bytes(kSmallestPooled));
-}
-
 // The code, or nothing if the driver's pool shall serve the call.
 std::optional<CUresult> serve(const OrderedCall& call, policy::DeviceIndex device, Session& session) {
   if (call.bytes < kSmallestPooled.count() || captures(call.stream, call.per_thread)) return std::nullopt;
@@ -108,15 +101,17 @@ std::optional<CUresult> serve(const OrderedCall& call, policy::DeviceIndex devic
   request.may_wait = may_wait(request.pool);
   const PoolAnswer answer = managed_pools().allocate(request);
   if (answer.outcome == PoolAnswer::Outcome::not_ours) return std::nullopt;
-  say_once();
+  SPILLWAY_LOG_ONCE(info,
+                    "stream-ordered memory of {} and more is managed memory, which can spill (memory.spill_pools)",
+                    policy::format_bytes(kSmallestPooled));
   if (answer.outcome == PoolAnswer::Outcome::served) {
     *call.out = answer.address.value;
     return CUDA_SUCCESS;
   }
-  SPILLWAY_LOG(warning,
-               "out of memory: {} asked for from a pool, and neither the device nor the host budget has room "
-               "(memory.device_budget, memory.host_budget)",
-               policy::format_bytes(request.bytes));
+  SPILLWAY_LOG_ONCE(warning,
+                    "out of memory: {} asked for from a pool, and neither the device nor the host budget has room "
+                    "(memory.device_budget, memory.host_budget)",
+                    policy::format_bytes(request.bytes));
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -239,9 +234,10 @@ CUresult export_pool_pointer(RealCall<PFN_cuMemPoolExportPointer_v11020>& real, 
                              CUdeviceptr_v2 ptr) {
   const CUresult result = real(share_data, ptr);
   if (result != CUDA_SUCCESS && Session::get() != nullptr && managed_pools().holds({ptr})) {
-    SPILLWAY_LOG(warning,
-                 "stream-ordered memory that may spill cannot be shared with another process; keep it in the driver's "
-                 "pool with memory.spill_pools = \"off\"");
+    SPILLWAY_LOG_ONCE(
+        warning,
+        "stream-ordered memory that may spill cannot be shared with another process; keep it in the driver's "
+        "pool with memory.spill_pools = \"off\"");
   }
   return result;
 }

@@ -134,9 +134,10 @@ CUresult export_physical(RealCall<PFN_cuMemExportToShareableHandle_v10020>& real
                          unsigned long long flags) {
   const CUresult result = real(shareable_handle, handle, handle_type, flags);
   if (result != CUDA_SUCCESS && physical_memory().asked(handle)) {
-    SPILLWAY_LOG(warning,
-                 "map-style memory that is on the host cannot be shared with another process; keep it on the device by "
-                 "a rule that has backing = \"device\", or with memory.spill_vmm = \"off\"");
+    SPILLWAY_LOG_ONCE(
+        warning,
+        "map-style memory that is on the host cannot be shared with another process; keep it on the device by "
+        "a rule that has backing = \"device\", or with memory.spill_vmm = \"off\"");
   }
   return result;
 }
