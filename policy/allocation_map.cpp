@@ -27,12 +27,23 @@ bool AllocationMap::settle(const AllocationSettled& event) {
   return true;
 }
 
+void AllocationMap::map(Allocation& allocation, Address address) {
+  forget_address(allocation);
+  allocation.address = address;
+  if (address) by_address_[address.value] = allocation.id;
+  ++epoch_;
+}
+
+void AllocationMap::forget_address(const Allocation& allocation) {
+  // A new allocation may have taken the address already (a free that the driver settled before we heard of it).
+  const auto place = by_address_.find(allocation.address.value);
+  if (place != by_address_.end() && place->second == allocation.id) by_address_.erase(place);
+}
+
 void AllocationMap::remove(AllocationId id) {
   const auto entry = allocations_.find(id);
   if (entry == allocations_.end()) return;
-  // A new allocation may have taken the address already (a free that the driver settled before we heard of it).
-  const auto place = by_address_.find(entry->second.address.value);
-  if (place != by_address_.end() && place->second == id) by_address_.erase(place);
+  forget_address(entry->second);
   allocations_.erase(entry);
   ++epoch_;
 }

@@ -28,7 +28,15 @@ struct Allocation {
   Cause cause;                 // of its backing
   RuleSet rules;               // of the policy file, which its size, order, caller and device allow
   const Rule* rule = nullptr;  // the one that decided when it was asked for; none
-  [[nodiscard]] bool managed() const { return backing == Backing::managed && kind != AllocationKind::program_managed; }
+  // Its pages are ours to place.
+  [[nodiscard]] bool managed() const {
+    return backing == Backing::managed && kind != AllocationKind::program_managed &&
+           kind != AllocationKind::stretchable;
+  }
+  // Host memory under a map-style handle: mapped, and there for good.
+  [[nodiscard]] bool on_host_for_good() const {
+    return backing == Backing::managed && kind == AllocationKind::stretchable;
+  }
   [[nodiscard]] bool counted() const {
     return kind != AllocationKind::imported && kind != AllocationKind::program_managed;
   }
@@ -40,6 +48,8 @@ class AllocationMap {
   Allocation* request(const AllocationRequested& event);
   // Enters the address; false if the id is unknown or not in its first state.
   bool settle(const AllocationSettled& event);
+  // Physical memory is seen elsewhere now, or nowhere (no address).
+  void map(Allocation& allocation, Address address);
   void remove(AllocationId id);
 
   [[nodiscard]] Allocation* find(AllocationId id);
@@ -52,6 +62,8 @@ class AllocationMap {
   [[nodiscard]] const std::unordered_map<AllocationId, Allocation>& all() const { return allocations_; }
 
  private:
+  void forget_address(const Allocation& allocation);
+
   std::unordered_map<AllocationId, Allocation> allocations_;
   std::map<std::uint64_t, AllocationId> by_address_;
   std::uint64_t epoch_ = 1;

@@ -30,15 +30,39 @@ void Card::allocate(AllocationId id, Address address, Bytes bytes, Backing backi
   ++epoch_;
 }
 
+void Card::allocate_on_host(AllocationId id, Bytes bytes) {
+  allocate(id, {}, bytes, Backing::managed);
+  CardAllocation& made = allocations_.at(id);
+  forget_address(id, made);
+  for (std::uint32_t chunk = 0; chunk < made.chunks.size(); ++chunk) {
+    made.chunks[chunk].mapped = true;
+    place(made, chunk, Placement::host);
+  }
+}
+
+void Card::map(AllocationId id, Address address) {
+  const auto found = allocations_.find(id);
+  if (found == allocations_.end()) return;
+  forget_address(id, found->second);
+  found->second.address = address;
+  if (address) by_address_[address.value] = id;
+  ++version_;
+  ++epoch_;
+}
+
+void Card::forget_address(AllocationId id, const CardAllocation& allocation) {
+  // The address may have been given out again before this end of it was told.
+  const auto place = by_address_.find(allocation.address.value);
+  if (place != by_address_.end() && place->second == id) by_address_.erase(place);
+}
+
 void Card::free(AllocationId id) {
   const auto found = allocations_.find(id);
   if (found == allocations_.end()) return;
   for (std::uint32_t chunk = 0; chunk < found->second.chunks.size(); ++chunk) {
     if (in_hbm(found->second.chunks[chunk].at)) resident_ -= chunk_bytes(found->second, chunk);
   }
-  // The address may have been given out again before this free was told.
-  const auto place = by_address_.find(found->second.address.value);
-  if (place != by_address_.end() && place->second == id) by_address_.erase(place);
+  forget_address(id, found->second);
   allocations_.erase(found);
   ++version_;
   ++epoch_;

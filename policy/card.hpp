@@ -43,6 +43,9 @@ struct ChunkUse {
 class Card {
  public:
   void allocate(AllocationId id, Address address, Bytes bytes, Backing backing);
+  // Host memory under a map-style handle: on the host for good, and seen only where `map` says.
+  void allocate_on_host(AllocationId id, Bytes bytes);
+  void map(AllocationId id, Address address);
   void free(AllocationId id);
   void advise(const AdviseRange& advice);
 
@@ -68,6 +71,7 @@ class Card {
   template <class Visit>
   void each_chunk(const PricedTouch& touch, const Visit& visit) const;
   void place(CardAllocation& allocation, std::uint32_t chunk, Placement to);
+  void forget_address(AllocationId id, const CardAllocation& allocation);
 
   std::unordered_map<AllocationId, CardAllocation> allocations_;
   std::map<std::uint64_t, AllocationId> by_address_;

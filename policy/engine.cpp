@@ -51,6 +51,7 @@ struct Engine::State {
     Bytes plain;
     Bytes plain_pending;    // backed as device, not settled yet
     Bytes managed_pending;  // promised a place in HBM, not settled yet
+    bool full = false;      // the driver had none left for the latest map-style handle, whatever the budget says
     Bytes reserved;
     bool can_spill = false;
     bool expected_spill = false;
@@ -69,7 +70,7 @@ struct Engine::State {
               allocations,
               residency,
               [this](DeviceIndex device) { return room(device); },
-              [this] { return host_limit().saturating_minus(residency.host_pages()); },
+              [this] { return host_room(); },
               rules},
         writer(books),
         mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
@@ -92,6 +93,7 @@ struct Engine::State {
   void on(const GraphLaunched& event);
   void on(const MoveFinished& event);
   void on(const TelemetryChanged& event);
+  void on(const Mapped& event);
   template <class Other>
   void on(const Other& event) {
     (void)event;
@@ -101,11 +103,14 @@ struct Engine::State {
   void back(Allocation& allocation, Backing backing, Placement first, Reason reason);
   void back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason);
   void back_managed(const AllocationRequested& event, Allocation& allocation);
+  void back_stretchable(const AllocationRequested& event, Allocation& allocation);
+  bool refuse_first(const AllocationRequested& event, Bytes outside);
   [[nodiscard]] bool spills(const AllocationRequested& event, const Device& device, Reason& reason) const;
 
   [[nodiscard]] Bytes window(const Device& device) const;
   [[nodiscard]] Bytes room(DeviceIndex index) const;
   [[nodiscard]] Bytes host_limit() const;
+  [[nodiscard]] Bytes host_room() const { return host_limit().saturating_minus(residency.host_pages() + host_pending); }
   const std::vector<Touch>& resolve(Shape& shape);
   [[nodiscard]] Touch touch(Address address, Bytes bytes);
   void use(const Use& use) {
@@ -122,6 +127,7 @@ struct Engine::State {
   DecisionWriter writer;
   std::map<std::uint32_t, Device> devices;
   Bytes host_available;
+  Bytes host_pending;  // map-style handles promised host memory, not settled yet
   std::optional<TelemetryState> telemetry;
   bool window_lost_once = false;
   bool refused_once = false;  // oom_first has spoken for this overflow
@@ -155,6 +161,7 @@ void Engine::State::on(const AllocationRequested& event) {
     return;
   }
   match(event, *allocation);
+  if (event.kind == AllocationKind::stretchable) return back_stretchable(event, *allocation);
   Reason reason = Reason::fits;
   if (spills(event, devices[event.device.value], reason)) {
     back_managed(event, *allocation);
@@ -175,8 +182,10 @@ void Engine::State::match(const AllocationRequested& event, Allocation& allocati
 }
 
 bool Engine::State::spills(const AllocationRequested& event, const Device& device, Reason& reason) const {
-  const bool spillable = event.kind == AllocationKind::linear || event.kind == AllocationKind::pitched;
-  if (!spillable || !device.can_spill) {
+  const bool spillable = event.kind == AllocationKind::linear || event.kind == AllocationKind::pitched ||
+                         event.kind == AllocationKind::pool_arena;
+  const bool left_out = event.kind == AllocationKind::pool_arena && settings.spill_pools == Switch::off;
+  if (!spillable || left_out || !device.can_spill) {
     reason = Reason::not_spillable;
     return false;
   }
@@ -229,26 +238,52 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
   const Bytes inside = on_host ? Bytes() : mode->first_in_hbm(allocation, room(event.device), cause);
   if (on_host) cause.reason = Reason::rule;
   const Bytes outside = event.bytes - inside;
-  const Bytes host_room = host_limit().saturating_minus(residency.host_pages());
   // Raw memory has no place yet: all that exists must fit in the window and the host together.
   const Bytes capacity = window(device) + host_limit();
   const Bytes managed = residency.usage(event.device).managed + event.bytes;
-  const Bytes missing = allocation.raw ? managed.saturating_minus(capacity) : outside.saturating_minus(host_room);
+  const Bytes missing = allocation.raw ? managed.saturating_minus(capacity) : outside.saturating_minus(host_room());
   if (missing > Bytes()) {
     refuse(event, Reason::host_budget, missing);
     return;
   }
-  if (settings.oom_first && outside > Bytes() && !refused_once) {
-    refused_once = true;
-    refuse(event, Reason::oom_first, outside);
-    return;
-  }
-  refused_once = refused_once && outside > Bytes();
+  if (refuse_first(event, outside)) return;
   allocation.planned_on_device = inside;
   device.managed_pending += inside;
   const Placement raw_first = inside > Bytes() ? Placement::device : Placement::unpopulated;
   back(allocation, Backing::managed,
        allocation.raw ? raw_first : (inside > Bytes() ? Placement::device : Placement::host), cause.reason);
+}
+
+// memory.oom_first: true if this request is the one that has to fail, as `outside` of it would spill.
+bool Engine::State::refuse_first(const AllocationRequested& event, Bytes outside) {
+  const bool now = settings.oom_first && outside > Bytes() && !refused_once;
+  refused_once = (refused_once || now) && outside > Bytes();
+  if (now) refuse(event, Reason::oom_first, outside);
+  return now;
+}
+
+// A map-style handle is device memory while the budget lasts, and host memory for good afterwards: what is mapped
+// cannot be moved under a kernel that may be using it.
+void Engine::State::back_stretchable(const AllocationRequested& event, Allocation& allocation) {
+  const Device& device = devices[event.device.value];
+  const RuleAction action = allocation.rule == nullptr ? RuleAction{} : allocation.rule->action;
+  const bool by_rule = action.place == RulePlace::host || action.place == RulePlace::stream;
+  const bool plain_only = action.backing == Backing::device || settings.backing == BackingMode::device;
+  if (!device.can_spill || settings.spill_vmm == Switch::off || plain_only) {
+    return back_plain(event, allocation, action.backing ? Reason::rule : Reason::not_spillable);
+  }
+  // As for plain memory: what managed pages hold can be sent out, unless it is moving.
+  const Bytes fixed = device.plain + device.plain_pending + event.bytes + residency.held_by_moves(event.device) +
+                      device.managed_pending;
+  if (!by_rule && !device.full && fixed <= device.budget.saturating_minus(device.reserved)) {
+    return back_plain(event, allocation, Reason::fits);
+  }
+  if (const Bytes missing = event.bytes.saturating_minus(host_room()); missing > Bytes()) {
+    return refuse(event, Reason::host_budget, missing);
+  }
+  if (refuse_first(event, event.bytes)) return;
+  host_pending += event.bytes;
+  back(allocation, Backing::managed, Placement::host, by_rule ? Reason::rule : Reason::device_budget);
 }
 
 void Engine::State::back(Allocation& allocation, Backing backing, Placement first, Reason reason) {
@@ -272,19 +307,28 @@ void Engine::State::on(const AllocationSettled& event) {
   }
   Device& device = devices[allocation->device.value];
   const bool spillable_kind = allocation->managed();
+  const bool on_host = allocation->on_host_for_good();
   if (spillable_kind) {
     device.managed_pending -= allocation->planned_on_device;
+  } else if (on_host) {
+    host_pending -= allocation->bytes;
   } else if (allocation->counted() && mode) {
     device.plain_pending -= allocation->bytes;
   }
   if (!event.result.ok()) {
     // The card holds less than the budget says (another process, or what cannot be counted): spill from here on.
     constexpr std::int32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-    if (event.result.code == kOutOfMemory && mode && !spillable_kind && device.can_spill) device.expected_spill = true;
+    const bool device_full = event.result.code == kOutOfMemory && mode && !spillable_kind && !on_host;
+    if (device_full && device.can_spill) device.expected_spill = true;
+    if (device_full && allocation->kind == AllocationKind::stretchable) device.full = true;
     allocations.remove(event.allocation);
     return;
   }
   allocations.settle(event);
+  if (on_host) {
+    residency.add_on_host(allocation->id, allocation->device, allocation->bytes);
+    return;
+  }
   if (!spillable_kind) {
     if (allocation->counted()) device.plain += allocation->bytes;
     return;
@@ -318,6 +362,7 @@ void Engine::State::on(const Freed& event) {
     residency.remove(allocation->id);
   } else if (allocation->counted()) {
     devices[allocation->device.value].plain -= allocation->bytes;
+    devices[allocation->device.value].full = false;
   }
   allocations.remove(event.allocation);
 }
@@ -404,6 +449,15 @@ void Engine::State::on(const TelemetryChanged& event) {
   writer.note({}, {}, {}, telemetry_note(event), {});
 }
 
+void Engine::State::on(const Mapped& event) {
+  Allocation* allocation = allocations.find(event.allocation);
+  if (allocation == nullptr || allocation->life != AllocationLife::live) {
+    ++ignored;
+    return;
+  }
+  allocations.map(*allocation, event.address);
+}
+
 void Engine::State::on(const MoveFinished& event) {
   const auto finished = residency.finish_move(event.decision, event.outcome);
   if (!finished) return;  // of an allocation that was freed meanwhile
@@ -466,7 +520,8 @@ bool Engine::would_spill(const AllocationRequested& request) const {
   Reason reason = Reason::fits;
   if (state_->spills(request, entry->second, reason)) return true;
   // A rule may still send it to the host; which one matches is known only when it is asked for.
-  return reason == Reason::fits && !state_->rules.empty();
+  // An arena is made where that is known only.
+  return reason == Reason::fits && !state_->rules.empty() && request.kind != AllocationKind::pool_arena;
 }
 
 const Settings& Engine::settings() const { return state_->settings; }

@@ -14,7 +14,8 @@
 
 namespace spillway::policy {
 
-// How the program asked for memory. The first three can be spilled; the others are counted and passed on.
+// How the program asked for memory. What is linear, pitched or a pool's arena can be spilled, what is stretchable put
+// on the host for good; the others are counted and passed on.
 enum class AllocationKind : std::uint8_t {
   linear = 0,           // cuMemAlloc
   pitched = 1,          // cuMemAllocPitch
@@ -24,9 +25,12 @@ enum class AllocationKind : std::uint8_t {
   imported = 5,         // IPC or external memory: not ours to count
   array = 6,            // cuArrayCreate and relatives: opaque layout, counted
   unspillable = 7,      // linear, after the driver refused managed memory for it
+  stretchable = 8,      // cuMemCreate handle like `physical`, for which host memory can stand in
+  pool_arena = 9,       // ours: stream-ordered requests are served from it
 };
 
-// What an allocation is made of, once settled.
+// What an allocation is made of, once settled. `managed` of the stretchable kind is host memory under a map-style
+// handle: mapped on the device, and there for good.
 enum class Backing : std::uint8_t { device = 0, managed = 1 };
 
 // Where the pages of a chunk of managed memory are.
@@ -217,11 +221,19 @@ struct TelemetryChanged {
   friend bool operator==(const TelemetryChanged&, const TelemetryChanged&) = default;
 };
 
+// Where the program sees physical memory: a whole handle was mapped at `address`, or, if that is 0, is not any more. Of
+// several mappings the last one counts; a mapping of a part of a handle is not told.
+struct Mapped {
+  AllocationId allocation;
+  Address address;
+  friend bool operator==(const Mapped&, const Mapped&) = default;
+};
+
 // The order of alternatives is the trace's record number: append only.
-using EventBody =
-    std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen, AllocationRequested,
-                 AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched, Copied, Filled, GraphSeen,
-                 GraphLaunched, MoveFinished, KernelTimed, PagesObserved, EventsDropped, TimePassed, TelemetryChanged>;
+using EventBody = std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen,
+                               AllocationRequested, AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched,
+                               Copied, Filled, GraphSeen, GraphLaunched, MoveFinished, KernelTimed, PagesObserved,
+                               EventsDropped, TimePassed, TelemetryChanged, Mapped>;
 
 struct Event {
   Nanoseconds time;

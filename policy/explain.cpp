@@ -158,7 +158,11 @@ std::string explain(const Cause& cause) {
 }
 
 std::string explain(const Decision& decision) {
-  const std::string what = std::visit(InWords{}, decision.body);
+  std::string what = std::visit(InWords{}, decision.body);
+  // Only map-style memory is on the host for that reason.
+  const auto* back = std::get_if<BackAllocation>(&decision.body);
+  if (back != nullptr && back->first == Placement::host && decision.cause.reason == Reason::device_budget)
+    what = "allocation " + std::to_string(back->allocation.value) + " is host memory, mapped, for good";
   if (std::holds_alternative<Note>(decision.body) || std::holds_alternative<CancelMoves>(decision.body)) return what;
   return what + ", " + explain(decision.cause);
 }

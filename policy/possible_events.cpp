@@ -67,6 +67,11 @@ struct PossibleEvents::Judge {
     }
     return true;
   }
+  bool operator()(const Mapped& event) const {
+    const Known* known = find(event.allocation);
+    return known != nullptr && known->life == Known::Life::live &&
+           event.address.value + known->bytes.count() >= event.address.value;
+  }
   bool operator()(const LaunchShapeSeen& event) const { return can_be(event.shape); }
   bool operator()(const Launched& event) const { return can_be(event.shape); }
   bool operator()(const GraphLaunched& event) const { return can_be(event.graph); }

@@ -83,6 +83,8 @@ class Run {
   std::unordered_map<DecisionId, MoveRange> open_;
   std::unordered_map<AllocationId, Backing> backing_;
   std::set<AllocationId> refused_;
+  std::set<AllocationId> stretchable_;  // by kind
+  std::set<AllocationId> on_host_;      // of those, the ones that were put on the host for good
   // What is known of an allocation's life, in launches before it began and ended.
   struct Life {
     std::uint32_t order = 0;  // of the request, from 1
@@ -137,6 +139,10 @@ void Run::take(const Event& event) {
     now_ = cpu_;
     if (freed->result.ok()) note_free(freed->allocation);
     tell(event.body);
+  } else if (const auto* mapped = std::get_if<Mapped>(&event.body)) {
+    if (refused_.contains(mapped->allocation)) return;
+    card_.map(mapped->allocation, mapped->address);
+    tell(event.body);
   } else if (const auto* seen = std::get_if<GraphSeen>(&event.body)) {
     graphs_[seen->graph] = seen->shapes;
     tell(event.body);
@@ -144,6 +150,7 @@ void Run::take(const Event& event) {
     const auto* going = std::get_if<FreeRequested>(&event.body);
     if (const auto* asked = std::get_if<AllocationRequested>(&event.body)) {
       requests_.push_back(asked->allocation);
+      if (asked->kind == AllocationKind::stretchable) stretchable_.insert(asked->allocation);
       lives_[asked->allocation] = {static_cast<std::uint32_t>(requests_.size()), launches_.size() - 1, {}};
     }
     if (const auto* device = std::get_if<DeviceSeen>(&event.body); device != nullptr && device->device.value == 0)
@@ -167,6 +174,8 @@ void Run::apply(std::vector<Decision>& decisions) {
   for (const Decision& decision : decisions) {
     if (const auto* back = std::get_if<BackAllocation>(&decision.body)) {
       backing_[back->allocation] = back->backing;
+      if (back->backing == Backing::managed && stretchable_.contains(back->allocation))
+        on_host_.insert(back->allocation);
     } else if (const auto* refuse = std::get_if<RefuseAllocation>(&decision.body)) {
       refused_.insert(refuse->allocation);
       ++result_.refused;
@@ -225,7 +234,11 @@ void Run::settle(const AllocationSettled& event) {
   AllocationSettled settled = event;
   const auto backing = backing_.find(event.allocation);
   if (backing != backing_.end()) settled.backing = backing->second;
-  if (settled.result.ok()) card_.allocate(settled.allocation, settled.address, settled.bytes, settled.backing);
+  if (settled.result.ok() && on_host_.contains(event.allocation)) {
+    card_.allocate_on_host(settled.allocation, settled.bytes);
+  } else if (settled.result.ok()) {
+    card_.allocate(settled.allocation, settled.address, settled.bytes, settled.backing);
+  }
   tell(settled);
   result_.plain_peak = std::max(result_.plain_peak, engine_.totals({0}).plain);
 }

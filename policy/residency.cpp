@@ -19,6 +19,14 @@ void Residency::add(AllocationId allocation, DeviceIndex device, Bytes bytes) {
   if (ledgers_.emplace(allocation, std::move(ledger)).second) usage_[device.value].managed += bytes;
 }
 
+void Residency::add_on_host(AllocationId allocation, DeviceIndex device, Bytes bytes) {
+  if (holds(allocation)) return;
+  add(allocation, device, bytes);
+  Ledger& ledger = ledgers_.at(allocation);
+  ledger.for_good = true;
+  for (std::uint32_t index = 0; index < ledger.chunks.size(); ++index) place(ledger, index, Placement::host);
+}
+
 void Residency::remove(AllocationId allocation) {
   const auto entry = ledgers_.find(allocation);
   if (entry == ledgers_.end()) return;
@@ -96,7 +104,7 @@ Bytes Residency::host_growth(const ChunkRange& range) const {
 
 bool Residency::open_move(DecisionId decision, const ChunkRange& range, Placement to) {
   const auto entry = ledgers_.find(range.allocation);
-  if (entry == ledgers_.end() || range.count == 0) return false;
+  if (entry == ledgers_.end() || range.count == 0 || entry->second.for_good) return false;
   Ledger& ledger = entry->second;
   if (range.first.value + range.count > ledger.chunks.size()) return false;
   const auto begin = ledger.chunks.begin() + range.first.value;
@@ -171,7 +179,7 @@ void Residency::set_prefers_host(const ChunkRange& range, bool prefers) {
 
 void Residency::fault_in(const ChunkRange& range) {
   const auto entry = ledgers_.find(range.allocation);
-  if (entry == ledgers_.end()) return;
+  if (entry == ledgers_.end() || entry->second.for_good) return;
   Ledger& ledger = entry->second;
   for (std::uint32_t index = range.first.value; index < range.first.value + range.count && index < ledger.chunks.size();
        ++index) {
@@ -223,6 +231,9 @@ std::string Residency::check_invariants() const {
     ResidencyUsage& usage = expected[ledger.device.value];
     usage.managed += ledger.bytes;
     if (ledger.chunks.size() != chunk_count(ledger.bytes)) return "a ledger has the wrong number of chunks";
+    const auto elsewhere = [](const Chunk& chunk) { return chunk.at != Placement::host; };
+    if (ledger.for_good && std::any_of(ledger.chunks.begin(), ledger.chunks.end(), elsewhere))
+      return "what is on the host for good is elsewhere";
     for (std::uint32_t index = 0; index < ledger.chunks.size(); ++index) {
       const Bytes bytes = chunk_bytes(id, {index});
       if (in_hbm(ledger.chunks[index].at)) usage.resident += bytes;

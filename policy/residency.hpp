@@ -57,6 +57,8 @@ struct FinishedMove {
 class Residency {
  public:
   void add(AllocationId allocation, DeviceIndex device, Bytes bytes);
+  // Memory that is on the host for good: counted there, and never moved.
+  void add_on_host(AllocationId allocation, DeviceIndex device, Bytes bytes);
   // Forgets the allocation; its open moves are forgotten as well and their end is ignored.
   void remove(AllocationId allocation);
 
@@ -72,7 +74,8 @@ class Residency {
   [[nodiscard]] Bytes growth(const ChunkRange& range) const;
   // Bytes of host pages that a move to the host would allocate.
   [[nodiscard]] Bytes host_growth(const ChunkRange& range) const;
-  // Opens a move; false (and nothing changes) if a chunk of it is moving already or the range is outside.
+  // Opens a move; false (and nothing changes) if a chunk of it is moving already, the range is outside or where it is
+  // for good.
   bool open_move(DecisionId decision, const ChunkRange& range, Placement to);
   std::optional<FinishedMove> finish_move(DecisionId decision, MoveOutcome outcome);
   [[nodiscard]] std::size_t open_moves() const { return open_.size(); }
@@ -94,6 +97,7 @@ class Residency {
   struct Ledger {
     DeviceIndex device;
     Bytes bytes;
+    bool for_good = false;  // on the host
     std::vector<Chunk> chunks;
   };
   struct OpenMove {

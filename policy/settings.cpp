@@ -218,6 +218,18 @@ constexpr auto kTable = std::to_array<SettingRow>({
         "spills.",
         [](Settings& s, std::string_view text) { return choose(s.oom_first, text, kSwitchWords, "true, false"); },
         [](const Settings& s) { return std::string(s.oom_first ? "true" : "false"); }},
+    SettingRow{
+        "memory.spill_vmm", "spill_vmm", SettingKind::choice, "one of: auto, off", "auto", kSwitchList,
+        "Map-style memory (cuMemCreate; PyTorch's expandable_segments): auto puts it on the host, for good, where the "
+        "device budget is used up; off refuses it there.",
+        [](Settings& s, std::string_view text) { return choose(s.spill_vmm, text, kSwitches, kSwitchList); },
+        [](const Settings& s) { return chosen(s.spill_vmm, kSwitches); }},
+    SettingRow{"memory.spill_pools", "spill_pools", SettingKind::choice, "one of: auto, off", "auto", kSwitchList,
+               "Stream-ordered memory (cuMemAllocAsync and pools): auto serves requests of 2 MiB and more from managed "
+               "memory in "
+               "a run that may spill; off leaves all to the driver's pools, which end at the device budget.",
+               [](Settings& s, std::string_view text) { return choose(s.spill_pools, text, kSwitches, kSwitchList); },
+               [](const Settings& s) { return chosen(s.spill_pools, kSwitches); }},
     SettingRow{"policy.mode", "mode", SettingKind::choice, "one of: off, demand, alloc_prefetch, arrival, adaptive",
                "adaptive", kModeList,
                "How placement is decided: adaptive learns; off does nothing; demand, alloc_prefetch and arrival are "

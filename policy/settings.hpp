@@ -41,6 +41,8 @@ struct Settings {
       25.0};  // share of the budget that `auto` keeps plain when nothing says that the run will spill
   ReportMode report = ReportMode::virtual_memory;
   bool oom_first = false;
+  Switch spill_vmm = Switch::automatic;    // of map-style memory (cuMemCreate)
+  Switch spill_pools = Switch::automatic;  // of stream-ordered memory (cuMemAllocAsync)
   ModeName mode = ModeName::adaptive;
   std::uint32_t iteration_lookahead = 1;
   Switch cupti = Switch::automatic;

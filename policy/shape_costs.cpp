@@ -23,8 +23,11 @@ class Extents {
     if (const auto* settled = std::get_if<AllocationSettled>(&event.body); settled != nullptr && settled->result.ok()) {
       const std::uint64_t end = settled->address.value + settled->bytes.count();
       if (settled->bytes > kMostMemory || end < settled->address.value) return;  // damage
-      std::uint64_t& known = ends_[settled->address.value];
-      known = std::max(known, end);
+      if (settled->address) return note(settled->address, settled->bytes);
+      unmapped_[settled->allocation] = settled->bytes;
+    } else if (const auto* mapped = std::get_if<Mapped>(&event.body)) {
+      const auto bytes = unmapped_.find(mapped->allocation);
+      if (bytes != unmapped_.end() && mapped->address) note(mapped->address, bytes->second);
     } else if (const auto* shape = std::get_if<LaunchShapeSeen>(&event.body)) {
       for (const PointerArgument& argument : shape->arguments) cuts_[argument.address.value] = true;
     } else if (const auto* copy = std::get_if<Copied>(&event.body)) {
@@ -49,7 +52,14 @@ class Extents {
   }
 
  private:
+  void note(Address address, Bytes bytes) {
+    const std::uint64_t end = address.value + bytes.count();
+    std::uint64_t& known = ends_[address.value];
+    if (end > address.value) known = std::max(known, end);
+  }
+
   std::map<std::uint64_t, std::uint64_t> ends_;  // allocations by address
+  std::map<AllocationId, Bytes> unmapped_;       // physical memory, whose addresses come when it is mapped
   std::map<std::uint64_t, bool> cuts_;
 };
 

@@ -1,10 +1,12 @@
 #include "shim/physical_memory.hpp"
 
+#include <iterator>
+
 namespace spillway::shim {
 
-void PhysicalMemory::created(CUmemGenericAllocationHandle handle, policy::Address registered) {
+void PhysicalMemory::created(CUmemGenericAllocationHandle handle, const PhysicalHandle& memory) {
   const std::unique_lock lock(mutex_);
-  memories_[handle] = {registered, 1};
+  memories_[handle] = {memory, 1};
 }
 
 void PhysicalMemory::retained(CUmemGenericAllocationHandle handle) {
@@ -12,18 +14,21 @@ void PhysicalMemory::retained(CUmemGenericAllocationHandle handle) {
   if (const auto memory = memories_.find(handle); memory != memories_.end()) ++memory->second.references;
 }
 
-void PhysicalMemory::mapped(CUdeviceptr address, std::size_t bytes, CUmemGenericAllocationHandle handle) {
+std::optional<policy::Address> PhysicalMemory::mapped(CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                                                      CUmemGenericAllocationHandle handle) {
   const std::unique_lock lock(mutex_);
   const auto memory = memories_.find(handle);
-  if (memory == memories_.end()) return;  // imported: not ours to count
+  if (memory == memories_.end()) return std::nullopt;  // imported: not ours to count
   ++memory->second.references;
-  mappings_[address] = {bytes, handle};
+  const bool whole = offset == 0 && bytes == memory->second.handle.bytes;
+  mappings_[address] = {bytes, handle, whole};
+  return whole ? std::optional(memory->second.handle.registered) : std::nullopt;
 }
 
 std::optional<policy::Address> PhysicalMemory::drop(CUmemGenericAllocationHandle handle) {
   const auto memory = memories_.find(handle);
   if (memory == memories_.end() || --memory->second.references > 0) return std::nullopt;
-  const policy::Address registered = memory->second.registered;
+  const policy::Address registered = memory->second.handle.registered;
   memories_.erase(memory);
   return registered;
 }
@@ -33,15 +38,36 @@ std::optional<policy::Address> PhysicalMemory::released(CUmemGenericAllocationHa
   return drop(handle);
 }
 
-std::vector<policy::Address> PhysicalMemory::unmapped(CUdeviceptr address, std::size_t bytes) {
+std::vector<EndedMapping> PhysicalMemory::unmapped(CUdeviceptr address, std::size_t bytes) {
   const std::unique_lock lock(mutex_);
-  std::vector<policy::Address> gone;
+  std::vector<EndedMapping> ended;
   // One unmap may end several mappings, whole ones only (the driver refuses a part of one).
   for (auto mapping = mappings_.lower_bound(address); mapping != mappings_.end() && mapping->first < address + bytes;) {
-    if (const auto registered = drop(mapping->second.handle)) gone.push_back(*registered);
+    const auto memory = memories_.find(mapping->second.handle);
+    if (memory != memories_.end()) {
+      EndedMapping end{memory->second.handle.registered, {mapping->first}, mapping->second.whole, false};
+      end.gone = drop(mapping->second.handle).has_value();
+      ended.push_back(end);
+    }
     mapping = mappings_.erase(mapping);
   }
-  return gone;
+  return ended;
+}
+
+std::optional<CUmemAllocationProp> PhysicalMemory::asked(CUmemGenericAllocationHandle handle) {
+  const std::unique_lock lock(mutex_);
+  const auto memory = memories_.find(handle);
+  return memory == memories_.end() ? std::nullopt : memory->second.handle.asked;
+}
+
+std::optional<CUmemAllocationProp> PhysicalMemory::asked_at(CUdeviceptr address) {
+  const std::unique_lock lock(mutex_);
+  auto mapping = mappings_.upper_bound(address);
+  if (mapping == mappings_.begin()) return std::nullopt;
+  mapping = std::prev(mapping);
+  if (address - mapping->first >= mapping->second.bytes) return std::nullopt;
+  const auto memory = memories_.find(mapping->second.handle);
+  return memory == memories_.end() ? std::nullopt : memory->second.handle.asked;
 }
 
 PhysicalMemory& physical_memory() {

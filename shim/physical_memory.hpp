@@ -1,6 +1,6 @@
 // Physical memory of map-style allocation (cuMemCreate): it lives until its handle is released and its last mapping is
 // gone, and is counted as long. Which addresses show which handle is followed through every map and unmap.
-// Safe from any thread.
+// Safe from any thread; no driver call is made under its lock.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,45 @@
 
 namespace spillway::shim {
 
+struct PhysicalHandle {
+  policy::Address registered;  // in the registry
+  std::size_t bytes = 0;
+  // Of a handle that is host memory in place of the device memory that was asked for: what was asked for.
+  std::optional<CUmemAllocationProp> asked;
+};
+
+// A mapping that ended, of a whole handle or of a part of it.
+struct EndedMapping {
+  policy::Address registered;
+  policy::Address address;
+  bool whole = false;
+  bool gone = false;  // it was the last: the memory went with it
+};
+
 class PhysicalMemory {
  public:
-  void created(CUmemGenericAllocationHandle handle, policy::Address registered);
+  void created(CUmemGenericAllocationHandle handle, const PhysicalHandle& memory);
   void retained(CUmemGenericAllocationHandle handle);
-  void mapped(CUdeviceptr address, std::size_t bytes, CUmemGenericAllocationHandle handle);
-  // Each gives what is really gone with it: the addresses under which it was registered.
+  // The registered address, if a whole handle of ours is seen there now.
+  std::optional<policy::Address> mapped(CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                                        CUmemGenericAllocationHandle handle);
+  // What is really gone with it: the address under which it was registered.
   std::optional<policy::Address> released(CUmemGenericAllocationHandle handle);
-  std::vector<policy::Address> unmapped(CUdeviceptr address, std::size_t bytes);
+  std::vector<EndedMapping> unmapped(CUdeviceptr address, std::size_t bytes);
+
+  // What the program asked for, of a handle that is host memory in its place; else nothing.
+  std::optional<CUmemAllocationProp> asked(CUmemGenericAllocationHandle handle);
+  std::optional<CUmemAllocationProp> asked_at(CUdeviceptr address);
 
  private:
   struct Memory {
-    policy::Address registered;
+    PhysicalHandle handle;
     std::uint64_t references = 0;  // handles and mappings
   };
   struct Mapping {
     std::size_t bytes = 0;
     CUmemGenericAllocationHandle handle = 0;
+    bool whole = false;
   };
   std::optional<policy::Address> drop(CUmemGenericAllocationHandle handle);
 

@@ -22,6 +22,7 @@ struct Registered {
   policy::Backing backing = policy::Backing::device;
   const void* context = nullptr;  // CUcontext it was made in
   bool freeing = false;
+  policy::Address mapped;  // of a map-style handle: where all of it is seen
   // Managed by our choice, not the program's: it asked for plain device memory and shall see that.
   [[nodiscard]] bool spilled() const {
     return backing == policy::Backing::managed && kind != policy::AllocationKind::program_managed;

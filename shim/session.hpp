@@ -48,7 +48,9 @@ struct AllocationRequest {
 struct AllocationAnswer {
   policy::AllocationId id;
   policy::Backing backing = policy::Backing::device;
-  bool refused = false;  // the program gets CUDA_ERROR_OUT_OF_MEMORY
+  bool refused = false;                          // the program gets CUDA_ERROR_OUT_OF_MEMORY
+  policy::Reason reason = policy::Reason::mode;  // of a refusal
+  policy::Bytes missing;
 };
 
 // Memory as the program sees it.
@@ -68,9 +70,15 @@ class Session final : public LaunchObserver, public GraphObserver {
   AllocationAnswer request(const AllocationRequest& request);
   void settle(const AllocationAnswer& answer, const AllocationRequest& request, policy::Address address,
               policy::Bytes bytes, CUresult result);
+  // Whether such a request would get memory that can spill, if it was made now. Changes nothing.
+  bool may_spill(const AllocationRequest& request);
   // A free: tell before and after. Nothing if the address begins no allocation that we know.
   std::optional<policy::AllocationId> begin_free(policy::Address address, std::uint64_t stream);
   void end_free(policy::AllocationId allocation, CUresult result);
+
+  // Physical memory, registered under its handle, is seen at an address, or not any more.
+  void mapped(policy::Address registered, policy::Address address);
+  void unmapped(policy::Address registered, policy::Address address);
 
   // What is registered at or around an address.
   std::optional<Registered> registered(policy::Address address);

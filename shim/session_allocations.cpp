@@ -86,14 +86,15 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
     SPILLWAY_LOG_ONCE(info,
                       "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
                       policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
-  } else if (answer.refused) {
-    const bool host = refusal.reason == policy::Reason::host_budget;
-    const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
-    SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
-                     policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing),
-                     host ? "host" : "device", host ? "host" : "device");
   }
+  answer.reason = refusal.reason;
+  answer.missing = refusal.missing;
   return answer;
+}
+
+bool Session::may_spill(const AllocationRequest& request) {
+  const std::unique_lock lock(mutex_);
+  return engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
 }
 
 AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
@@ -155,7 +156,7 @@ void Session::settle(const AllocationAnswer& answer, const AllocationRequest& re
     if (spilled(answer, request)) room_.settled(request.device);
     if (result == CUDA_SUCCESS) {
       registry_.insert(
-          {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false});
+          {answer.id, request.device, address, bytes, request.kind, answer.backing, request.context, false, {}});
       // Small ones are no address to the launch path: nothing is decided about them.
       if (bytes >= policy::kChunk && !is_handle(address)) launch_path().addresses.insert(address, bytes, answer.id);
     }
@@ -203,6 +204,36 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
     }
     decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
     if (watched) room_.free_ends(*watched);
+  }
+  carry_out(work);
+}
+
+void Session::mapped(policy::Address registered, policy::Address address) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    Registered* found = registry_.beginning(registered);
+    if (found == nullptr || found->freeing) return;
+    drain(work);
+    if (found->mapped) launch_path().addresses.remove(found->mapped);
+    found->mapped = address;
+    if (found->bytes >= policy::kChunk) launch_path().addresses.insert(address, found->bytes, found->id);
+    decide(policy::Mapped{found->id, address}, work);
+  }
+  carry_out(work);
+}
+
+void Session::unmapped(policy::Address registered, policy::Address address) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    Registered* found = registry_.beginning(registered);
+    // Of several mappings the last is the one that was told.
+    if (found == nullptr || found->mapped != address) return;
+    drain(work);
+    launch_path().addresses.remove(address);
+    found->mapped = {};
+    decide(policy::Mapped{found->id, {}}, work);
   }
   carry_out(work);
 }

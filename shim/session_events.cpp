@@ -5,6 +5,7 @@
 #include "shim/driver.hpp"
 #include "shim/log.hpp"
 #include "shim/session.hpp"
+#include "shim/thread_state.hpp"
 
 namespace spillway::shim {
 

@@ -8,12 +8,13 @@ namespace spillway::shim {
 class EventRing;
 
 struct ThreadState {
-  std::uint32_t depth = 0;    // hooks entered; above 0 every hook forwards at once
-  std::uint32_t no_heap = 0;  // debug builds: above 0 an allocation aborts
-  EventRing* ring = nullptr;  // mapped on the thread's first launch
-  bool ring_refused = false;  // no ring could be had: record nothing, do not try at each launch
-  bool resolving = false;     // inside the search for libcuda
-  bool has_turn = false;      // Session::take_turn
+  std::uint32_t depth = 0;        // hooks entered; above 0 every hook forwards at once
+  std::uint32_t no_heap = 0;      // debug builds: above 0 an allocation aborts
+  EventRing* ring = nullptr;      // mapped on the thread's first launch
+  bool ring_refused = false;      // no ring could be had: record nothing, do not try at each launch
+  bool resolving = false;         // inside the search for libcuda
+  bool has_turn = false;          // Session::take_turn
+  std::uint64_t pool_number = 0;  // of its own stream, in stream-ordered memory; never another thread's
 };
 
 // Global-dynamic on purpose: the initial-exec model would set STATIC_TLS, and a late dlopen of us could then fail.

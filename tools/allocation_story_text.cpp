@@ -31,8 +31,11 @@ std::string title(const AllocationStory& story) {
   if (!of.settled) return text + ", never given\n";
   char address[32];
   std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(of.address.value));
-  return text + (of.backing == Backing::managed ? " of managed memory" : " of plain device memory") + " at " + address +
-         " on device " + std::to_string(of.device.value) + "\n";
+  const bool for_good = of.kind == AllocationKind::stretchable;
+  const char* what = of.backing == Backing::device ? " of plain device memory"
+                     : for_good                    ? " of host memory, mapped,"
+                                                   : " of managed memory";
+  return text + what + " at " + address + " on device " + std::to_string(of.device.value) + "\n";
 }
 
 std::string lines_text(const AllocationStory& story, std::size_t most) {

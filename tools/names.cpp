@@ -19,8 +19,8 @@ const char* word(const std::array<const char*, Count>& words, Value value) {
 }  // namespace
 
 const char* csv_name(AllocationKind kind) {
-  static constexpr std::array kWords = {"linear",   "pitched",  "stream_ordered", "program_managed",
-                                        "physical", "imported", "array",          "unspillable"};
+  static constexpr std::array kWords = {"linear",   "pitched", "stream_ordered", "program_managed", "physical",
+                                        "imported", "array",   "unspillable",    "stretchable",     "pool_arena"};
   return word(kWords, kind);
 }
 

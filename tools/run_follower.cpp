@@ -85,8 +85,33 @@ void RunFollower::settle(const AllocationSettled& settled) {
   allocation.chunks.resize(std::min(chunks, kMostChunks - std::min(kMostChunks, chunks_)));
   chunks_ += allocation.chunks.size();
   allocation.cuts.push_back(0);
-  managed_at_[settled.address.value] = settled.allocation;
   ++layout_;
+  if (allocation.kind != AllocationKind::stretchable) {
+    managed_at_[settled.address.value] = settled.allocation;
+    return;
+  }
+  // Host memory under a map-style handle: there for good, and without an address until it is mapped.
+  FinishedMove whole;
+  MoveRange range;
+  range.bytes = allocation.bytes;
+  range.to = Placement::host;
+  place(allocation, range, whole);
+}
+
+void RunFollower::map(const Mapped& mapped) {
+  const auto found = live_.find(mapped.allocation);
+  if (found == live_.end() || !found->second.settled || found->second.backing == Backing::device) return;
+  FollowedAllocation& allocation = found->second;
+  forget_place(allocation);
+  allocation.address = mapped.address;
+  if (mapped.address) managed_at_[mapped.address.value] = allocation.id;
+  ++layout_;
+}
+
+// The address may have been given out again before its end was noted.
+void RunFollower::forget_place(const FollowedAllocation& allocation) {
+  const auto place = managed_at_.find(allocation.address.value);
+  if (place != managed_at_.end() && place->second == allocation.id) managed_at_.erase(place);
 }
 
 void RunFollower::release(AllocationId id) {
@@ -106,9 +131,7 @@ void RunFollower::release(AllocationId id) {
   totals.on_host -= freed_.on_host;
   for (std::uint64_t i = 0; i < freed_.chunks.size(); ++i) leave(freed_, freed_.chunks[i], chunk_bytes(freed_, i));
   chunks_ -= freed_.chunks.size();
-  // The address may have been given out again before this free was noted.
-  const auto place = managed_at_.find(freed_.address.value);
-  if (place != managed_at_.end() && place->second == id) managed_at_.erase(place);
+  forget_place(freed_);
   ++layout_;
 }
 
@@ -210,6 +233,7 @@ struct RunFollower::Adder {
   void operator()(const Freed& event) const {
     if (event.result.ok()) run.release(event.allocation);
   }
+  void operator()(const Mapped& event) const { run.map(event); }
   void operator()(const LaunchShapeSeen& event) const { run.see_shape(event); }
   void operator()(const Launched& event) const {
     run.stream_ = event.stream;

@@ -160,6 +160,8 @@ class RunFollower {
   FollowedAllocation* live_at(std::uint64_t address);
   void settle(const policy::AllocationSettled& settled);
   void release(policy::AllocationId id);
+  void map(const policy::Mapped& mapped);
+  void forget_place(const FollowedAllocation& allocation);
   void decided(const policy::trace::Record& record);
   void finish(const policy::MoveFinished& finished);
   void place(FollowedAllocation& allocation, const policy::MoveRange& range, FinishedMove& move);

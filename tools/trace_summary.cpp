@@ -266,8 +266,8 @@ const char* name_of(Reason reason) {
 }
 
 const char* name_of(AllocationKind kind) {
-  static constexpr std::array kNames = {"linear",   "pitched",  "stream-ordered", "program's own managed",
-                                        "physical", "imported", "array",          "unspillable"};
+  static constexpr std::array kNames = {"linear",   "pitched", "stream-ordered", "program's own managed", "physical",
+                                        "imported", "array",   "unspillable",    "stretchable",           "pool arena"};
   return kNames[index_of(kind)];
 }
 

@@ -51,7 +51,7 @@ struct TraceSummary {
   policy::Nanoseconds duration;  // time of the last record
 
   std::vector<DeviceSummary> devices;                   // by index
-  std::array<CountAndBytes, 8> allocations_by_kind;     // as requested; AllocationKind
+  std::array<CountAndBytes, 10> allocations_by_kind;    // as requested; AllocationKind
   std::array<CountAndBytes, 2> allocations_by_backing;  // as settled; Backing
   std::uint64_t allocations = 0;
   std::uint64_t failed_allocations = 0;  // by the driver

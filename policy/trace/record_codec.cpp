@@ -109,6 +109,11 @@ void fields(Wire& wire, V& v) {
   wire(v.state, v.detail);
 }
 
+template <class Wire, Is<Mapped> V>
+void fields(Wire& wire, V& v) {
+  wire(v.allocation, v.address);
+}
+
 template <class Wire, Is<BackAllocation> V>
 void fields(Wire& wire, V& v) {
   wire(v.allocation, v.backing, v.first);

@@ -32,7 +32,7 @@ inline constexpr std::size_t kMaximumGraphShapes = 65536;
 template <class Enum>
 inline constexpr std::uint32_t kHighest = 255;
 template <>
-inline constexpr std::uint32_t kHighest<AllocationKind> = 7;
+inline constexpr std::uint32_t kHighest<AllocationKind> = 9;
 template <>
 inline constexpr std::uint32_t kHighest<Backing> = 1;
 template <>

@@ -5,6 +5,7 @@
 #include "shim/handlers/calling_context.hpp"
 #include "shim/launch_path.hpp"
 #include "shim/log.hpp"
+#include "shim/managed_pools.hpp"
 
 namespace spillway::shim {
 namespace {
@@ -15,9 +16,23 @@ struct Attempt {
   bool refused = false;
 };
 
+void say_refused(const AllocationRequest& request, const AllocationAnswer& answer) {
+  if (answer.reason == policy::Reason::oom_first) return;
+  const bool host = answer.reason == policy::Reason::host_budget;
+  const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
+  SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
+                   policy::format_bytes(request.bytes), policy::format_bytes(answer.missing), host ? "host" : "device",
+                   host ? "host" : "device");
+}
+
 Attempt attempt(Session& session, const AllocationRequest& request, const AllocationCalls& calls) {
-  const AllocationAnswer answer = session.request(request);
+  // What pools hold beyond their thresholds is free memory to the program.
+  if (request.bytes >= policy::kChunk) managed_pools().release_idle(request.device);
+  AllocationAnswer answer = session.request(request);
+  const bool again = answer.refused && answer.reason != policy::Reason::oom_first;
+  if (again && managed_pools().release_unused(request.device)) answer = session.request(request);
   if (answer.refused) {
+    say_refused(request, answer);
     const CUresult objection = calls.objection ? calls.objection() : CUDA_SUCCESS;
     return {objection == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : objection, answer.backing, true};
   }
@@ -37,14 +52,18 @@ bool capture_forbids(CUresult code) {
 
 CUresult allocate(Session& session, AllocationRequest request, const AllocationCalls& calls) {
   if (!session.device_used(request.device)) return calls.plain().result;
-  request.context = current_context();
+  // A map-style handle outlives the context it was made in.
+  const bool mapped =
+      request.kind == policy::AllocationKind::physical || request.kind == policy::AllocationKind::stretchable;
+  request.context = mapped ? nullptr : current_context();
   const Attempt first = attempt(session, request, calls);
   if (first.result == CUDA_SUCCESS || first.refused || !calls.managed) return first.result;
   if (first.backing == policy::Backing::managed) {
     if (first.result == CUDA_ERROR_OUT_OF_MEMORY || capture_forbids(first.result)) return first.result;
-    SPILLWAY_LOG_ONCE(warning, "the driver refused managed memory ({}); this allocation stays plain",
+    SPILLWAY_LOG_ONCE(warning, "the driver refused {} ({}); this allocation stays plain",
+                      mapped ? "host memory for a map-style handle" : "managed memory",
                       error_name({static_cast<std::int32_t>(first.result)}));
-    request.kind = policy::AllocationKind::unspillable;
+    request.kind = mapped ? policy::AllocationKind::physical : policy::AllocationKind::unspillable;
     return attempt(session, request, calls).result;
   }
   if (first.result != CUDA_ERROR_OUT_OF_MEMORY) return first.result;

@@ -1,6 +1,7 @@
 // The life of the driver and of contexts. Memory ends with the context it was made in.
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
+#include "shim/pool_backing.hpp"
 #include "shim/session.hpp"
 
 namespace spillway::shim::handlers {
@@ -25,6 +26,11 @@ bool primary_context_alive(CUdevice device) {
   unsigned flags = 0;
   int active = 0;
   return driver().cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+void forget_pools(CUcontext context) {
+  managed_pools().context_ended(context);
+  driver_backing().context_ended(context);
 }
 
 }  // namespace
@@ -55,6 +61,7 @@ CUresult destroy_context(RealCall<PFN_cuCtxDestroy_v2000>& real, CUcontext ctx) 
   const std::vector<policy::AllocationId> going = session->begin_context_end(ctx);
   const CUresult result = real(ctx);
   session->end_context_end(going, result);
+  if (result == CUDA_SUCCESS) forget_pools(ctx);
   return result;
 }
 
@@ -69,6 +76,7 @@ CUresult release_primary_context(RealCall<PFN_cuDevicePrimaryCtxRelease_v7000>& 
   // Only the last release ends it; which one that was is known afterwards.
   if (result != CUDA_SUCCESS || context == nullptr || primary_context_alive(dev)) return result;
   session->end_context_end(session->begin_context_end(context), CUDA_SUCCESS);
+  forget_pools(context);
   return result;
 }
 
@@ -79,6 +87,7 @@ CUresult reset_primary_context(RealCall<PFN_cuDevicePrimaryCtxReset_v7000>& real
   const std::vector<policy::AllocationId> going = session->begin_context_end(context);
   const CUresult result = real(dev);
   session->end_context_end(going, result);
+  if (result == CUDA_SUCCESS) forget_pools(context);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Kernel launches. All forms come down to one LaunchCall; attributes reach the driver unchanged.
 #include "shim/handlers.hpp"
 #include "shim/recorder.hpp"
+#include "shim/thread_state.hpp"
 
 namespace spillway::shim::handlers {
 

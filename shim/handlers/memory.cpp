@@ -5,6 +5,8 @@
 #include "shim/handlers.hpp"
 #include "shim/handlers/allocation.hpp"
 #include "shim/handlers/calling_context.hpp"
+#include "shim/launch_path.hpp"
+#include "shim/managed_pools.hpp"
 
 namespace spillway::shim::handlers {
 namespace {
@@ -82,6 +84,12 @@ CUresult allocate_pitched(RealCall<PFN_cuMemAllocPitch_v3020>& real, CUdeviceptr
 
 CUresult free_linear(RealCall<PFN_cuMemFree_v3020>& real, CUdeviceptr_v2 dptr) {
   Session* session = Session::get();
+  if (session != nullptr && managed_pools().holds({dptr})) {
+    // Whatever happens, the driver must not free the arena that this may be the beginning of. Beside a capture the wait
+    // is left out: for a pool's memory the driver takes all use of it as over.
+    real.answer(CUDA_ERROR_INVALID_VALUE);
+    return real.answer(managed_pools().free_now({dptr}, launch_path().captures.load(std::memory_order_relaxed) == 0));
+  }
   const auto known = session == nullptr || dptr == 0 ? std::nullopt : session->begin_free({dptr}, 0);
   const CUresult result = real(dptr);
   if (known) session->end_free(*known, result);

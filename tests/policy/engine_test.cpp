@@ -57,6 +57,67 @@ TEST(Backing, WhatCannotSpillIsRefusedAtTheBudget) {
   EXPECT_EQ(program.last().front().cause.reason, Reason::device_budget);
 }
 
+TEST(MapStyle, IsOnTheHostForGoodWhereTheBudgetEnds) {
+  Settings settings = with(ModeName::arrival, 1_GiB);
+  settings.host_budget = SizeOrShare{512_MiB};
+  ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  const Address first = program.allocate(900_MiB, AllocationKind::stretchable);
+  EXPECT_EQ(program.backing(first), Backing::device);
+  const Address second = program.allocate(400_MiB, AllocationKind::stretchable);
+  EXPECT_EQ(program.backing(second), Backing::managed);
+  EXPECT_EQ(program.totals().on_host, 400_MiB);
+  EXPECT_EQ(program.totals().resident, Bytes());
+  EXPECT_EQ(program.totals().plain, 900_MiB);
+  EXPECT_EQ(program.open_moves(), 0U);
+  EXPECT_FALSE(program.allocate(200_MiB, AllocationKind::stretchable));
+  EXPECT_EQ(program.last().front().cause.reason, Reason::host_budget);
+  // Neither launches nor room for others move it.
+  program.launch({second});
+  program.free(first);
+  EXPECT_EQ(program.backing(program.allocate(900_MiB, AllocationKind::stretchable)), Backing::device);
+  EXPECT_EQ(program.totals().on_host, 400_MiB);
+  program.free(second);
+  EXPECT_EQ(program.totals().on_host, Bytes());
+  EXPECT_EQ(program.totals().managed, Bytes());
+  EXPECT_EQ(program.engine().check_invariants(), "");
+}
+
+TEST(MapStyle, IsRefusedWhereASettingKeepsItPlain) {
+  for (const bool by_setting : {true, false}) {
+    Settings settings = with(ModeName::arrival, 1_GiB);
+    if (by_setting) {
+      settings.spill_vmm = Switch::off;
+    } else {
+      settings.backing = BackingMode::device;
+    }
+    ScriptedProgram program(settings, 64_GiB, 256_GiB);
+    EXPECT_FALSE(program.allocate(1100_MiB, AllocationKind::stretchable));
+    EXPECT_EQ(program.last().front().cause.reason, Reason::device_budget);
+  }
+}
+
+TEST(MapStyle, GoesToTheHostAfterTheDriverHadNoneLeftUntilPlainMemoryIsFreed) {
+  ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
+  const Address plain = program.allocate(100_MiB, AllocationKind::stretchable);
+  EXPECT_FALSE(program.allocate(20_MiB, AllocationKind::stretchable, DriverResult{2}));
+  EXPECT_EQ(program.backing(program.allocate(20_MiB, AllocationKind::stretchable)), Backing::managed);
+  program.free(plain);
+  EXPECT_EQ(program.backing(program.allocate(20_MiB, AllocationKind::stretchable)), Backing::device);
+}
+
+TEST(MapStyle, IsTouchedWhereItIsMapped) {
+  ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
+  const Address memory = program.allocate(20_MiB, AllocationKind::stretchable);
+  const AllocationId id = program.id(memory);
+  program.send(Mapped{id, {0x7e0000000000}});
+  program.send(Mapped{id, {}});
+  program.send(FreeRequested{id, {}});
+  program.send(Freed{id, {}});
+  EXPECT_EQ(program.engine().ignored_events(), 0U);
+  program.send(Mapped{id, {0x7e0000000000}});
+  EXPECT_EQ(program.engine().ignored_events(), 1U);
+}
+
 TEST(Backing, RefusesWhenHostMemoryIsUsedUp) {
   Settings settings = with(ModeName::arrival, 1_GiB);
   settings.host_budget = SizeOrShare{1_GiB};

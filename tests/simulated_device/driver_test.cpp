@@ -356,6 +356,40 @@ TEST_F(Driver, PoolsAllocateInStreamOrderAndCount) {
   EXPECT_EQ(used, 0U);
 }
 
+TEST_F(Driver, VirtualMemoryOfTheHostTakesNoneOfTheCardAndIsReachedOverTheLink) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+  int supported = 0;
+  ASSERT_EQ(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
+            CUDA_SUCCESS);
+  EXPECT_EQ(supported, 1);
+  std::size_t before = 0;
+  std::size_t after = 0;
+  std::size_t total = 0;
+  cuMemGetInfo_v2(&before, &total);
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr range = 0;
+  ASSERT_EQ(cuMemCreate(&handle, kTestChunk, &properties, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAddressReserve(&range, kTestChunk, 0, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(range, kTestChunk, 0, handle, 0), CUDA_SUCCESS);
+  const CUmemAccessDesc access{kOnDevice, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  ASSERT_EQ(cuMemSetAccess(range, kTestChunk, &access, 1), CUDA_SUCCESS);
+  cuMemGetInfo_v2(&after, &total);
+  EXPECT_EQ(after, before);
+  ASSERT_EQ(cuMemsetD8_v2(range, 0, kTestChunk), CUDA_SUCCESS);
+  ASSERT_EQ(launch(range, kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(at(range), 1);
+  EXPECT_EQ(statistics().remote_bytes - before_.remote_bytes, 2 * kTestChunk) << "read and written";
+  EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemUnmap(range, kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAddressFree(range, kTestChunk), CUDA_SUCCESS);
+  cuMemGetInfo_v2(&after, &total);
+  EXPECT_EQ(after, before);
+  properties.location.id = 7;
+  EXPECT_EQ(cuMemCreate(&handle, kTestChunk, &properties, 0), CUDA_ERROR_INVALID_VALUE) << "no such node";
+}
+
 TEST_F(Driver, VirtualMemoryMapsUnmapsAndRemaps) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;

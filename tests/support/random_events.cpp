@@ -28,7 +28,7 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
     case 4:
       return CallerSeen{id<CallerId>(), text()};
     case 5:
-      return AllocationRequested{id<AllocationId>(), id<DeviceIndex>(), bytes(),      one_of<AllocationKind>(8),
+      return AllocationRequested{id<AllocationId>(), id<DeviceIndex>(), bytes(),      one_of<AllocationKind>(10),
                                  id<CallerId>(),     id<StreamId>(),    below(2) == 1};
     case 6:
       return AllocationSettled{id<AllocationId>(), id<Address>(), bytes(), one_of<Backing>(2), result()};
@@ -66,8 +66,10 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
       return EventsDropped{any<std::uint64_t>()};
     case 19:
       return TimePassed{};
-    default:
+    case 20:
       return TelemetryChanged{one_of<TelemetryState>(5), text()};
+    default:
+      return Mapped{id<AllocationId>(), id<Address>()};
   }
 }
 

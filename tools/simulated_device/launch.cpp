@@ -60,7 +60,7 @@ bool touch_accesses(const std::vector<kernels::Access>& accesses, int device, To
           Touch touch;
           if (piece.kind == MemoryKind::managed) {
             touch = touch_managed(piece, start, bytes, device, kind);
-          } else if (piece.kind == MemoryKind::pinned || piece.kind == MemoryKind::registered) {
+          } else if (piece.kind == MemoryKind::pinned || piece.kind == MemoryKind::registered || piece.on_host) {
             touch.remote_bytes = bytes;
             world().statistics.remote_bytes += bytes;
           } else {

@@ -48,6 +48,7 @@ struct Allocation {
   CUmemoryPool pool = nullptr;
   CUmemGenericAllocationHandle physical = 0;  // mapping only
   bool accessible = true;                     // mapping: cuMemSetAccess was called
+  bool on_host = false;                       // mapping: of host memory
   bool freeing = false;                       // cuMemFreeAsync is on its way
   int shared_file = -1;                       // the memory's file once it was exported (IPC)
   std::vector<Chunk> chunks;                  // managed only
@@ -107,7 +108,7 @@ class MemoryMap {
 struct PhysicalMemory {
   int file = -1;
   std::uint64_t bytes = 0;
-  int device = 0;
+  int device = 0;  // kHostLocation: host memory
   CUmemAllocationProp properties{};
   unsigned references = 1;  // handles and mappings
   unsigned handles = 1;     // handles the program has not released

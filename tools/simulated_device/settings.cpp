@@ -120,6 +120,9 @@ Settings read_settings() {
   int no_managed = 0;
   read_ranged("SPILLWAY_SIMULATED_NO_MANAGED", 0, 1, "give 0 or 1", no_managed, settings.problems);
   settings.managed = no_managed == 0;
+  int no_host_numa = 0;
+  read_ranged("SPILLWAY_SIMULATED_NO_HOST_NUMA", 0, 1, "give 0 or 1", no_host_numa, settings.problems);
+  settings.host_numa = no_host_numa == 0;
   read_kernels(settings);
   settings.report_path = with_process_id(variable("SPILLWAY_SIMULATED_REPORT").value_or(""));
   if (const auto text = variable("SPILLWAY_SIMULATED_FAULTS")) {

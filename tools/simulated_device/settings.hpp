@@ -15,6 +15,7 @@ struct Settings {
   int devices = 1;                                        // SPILLWAY_SIMULATED_DEVICES
   int driver_version = 13000;                             // SPILLWAY_SIMULATED_DRIVER_VERSION: newest ABI offered
   bool managed = true;                                    // SPILLWAY_SIMULATED_NO_MANAGED=1 clears it
+  bool host_numa = true;                                  // SPILLWAY_SIMULATED_NO_HOST_NUMA=1 clears it
   std::vector<std::string> twin_libraries;                // SPILLWAY_SIMULATED_KERNELS, else lib*_twins.so beside us
   std::string report_path;                                // SPILLWAY_SIMULATED_REPORT; %p is the process id
   std::vector<Injection> injections;                      // SPILLWAY_SIMULATED_FAULTS

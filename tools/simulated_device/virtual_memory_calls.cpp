@@ -19,7 +19,7 @@ void drop_physical(CUmemGenericAllocationHandle handle) {
   const auto found = physical_memory().find(handle);
   if (--found->second.references > 0) return;
   close(found->second.file);
-  uncharge_device(found->second.device, found->second.bytes);
+  if (found->second.device != kHostLocation) uncharge_device(found->second.device, found->second.bytes);
   physical_memory().erase(found);
 }
 
@@ -29,6 +29,12 @@ namespace {
 void* pointer_to(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 bool aligned(std::uint64_t value) { return value % kChunkBytes == 0; }
+
+// Memory of the one host node, mapped on the device: reached over the link, and no part of the card's memory.
+bool is_host_memory(const CUmemAllocationProp& properties) {
+  return properties.type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+         properties.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && properties.location.id == 0;
+}
 
 bool is_device_memory(const CUmemAllocationProp* properties) {
   return properties != nullptr && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
@@ -100,17 +106,21 @@ CUresult mem_address_free(CUdeviceptr address, size_t bytes) {
 CUresult mem_create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* properties,
                     unsigned long long flags) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
-  if (handle == nullptr || bytes == 0 || !aligned(bytes) || flags != 0 || !is_device_memory(properties))
+  if (handle == nullptr || bytes == 0 || !aligned(bytes) || flags != 0 || properties == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (!charge_device(properties->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const bool host = is_host_memory(*properties);
+  if (!host && !is_device_memory(properties)) return CUDA_ERROR_INVALID_VALUE;
+  if (host && !world().settings.host_numa) return CUDA_ERROR_NOT_SUPPORTED;
+  if (host && properties->allocFlags.gpuDirectRDMACapable != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!host && !charge_device(properties->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const int file = memfd_create("simulated-device-memory", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) {
     if (file >= 0) close(file);
-    uncharge_device(properties->location.id, bytes);
+    if (!host) uncharge_device(properties->location.id, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *handle = world().next_id++;
-  physical_memory()[*handle] = {file, bytes, properties->location.id, *properties, 1, 1};
+  physical_memory()[*handle] = {file, bytes, host ? kHostLocation : properties->location.id, *properties, 1, 1};
   return CUDA_SUCCESS;
 }
 
@@ -147,7 +157,9 @@ CUresult mem_map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericA
   mapping.address = address;
   mapping.bytes = mapping.reserved = bytes;
   mapping.kind = MemoryKind::mapping;
-  mapping.device = physical->second.device;
+  // Host memory is everybody's; as the real driver, pointers to it name the first device.
+  mapping.on_host = physical->second.device == kHostLocation;
+  mapping.device = mapping.on_host ? 0 : physical->second.device;
   mapping.physical = handle;
   mapping.accessible = false;
   mapping.context = current_context();
@@ -188,7 +200,8 @@ CUresult mem_get_access(unsigned long long* flags, const CUmemLocation* location
 CUresult mem_get_allocation_granularity(size_t* granularity, const CUmemAllocationProp* properties,
                                         CUmemAllocationGranularity_flags) {
   SPILLWAY_RETURN_IF_FAILED(need_init());
-  if (granularity == nullptr || !is_device_memory(properties)) return CUDA_ERROR_INVALID_VALUE;
+  if (granularity == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_device_memory(properties) && !is_host_memory(*properties)) return CUDA_ERROR_INVALID_VALUE;
   *granularity = kChunkBytes;
   return CUDA_SUCCESS;
 }

@@ -59,6 +59,7 @@ struct TraceView::EventAdder {
   void operator()(const EventsDropped& /*event*/) const {}
   void operator()(const TimePassed& /*event*/) const {}
   void operator()(const TelemetryChanged& /*event*/) const {}
+  void operator()(const Mapped& /*event*/) const {}
 };
 
 void TraceView::add(const trace::Record& record) {

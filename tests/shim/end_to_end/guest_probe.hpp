@@ -68,6 +68,15 @@ void library_memory(const char* path);
 void never_starts();
 void bad_attributes();
 
+// Of guest_probe_spill.cpp.
+void mapped_spills();
+void mapped_stays();
+void pools_spill();
+void pools_order();
+void pools_look();
+void pools_end();
+void pools_threads();
+
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
 void ends_by_threads();

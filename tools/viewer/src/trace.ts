@@ -82,7 +82,7 @@ export const enum Placement { Unplaced = 0, Device = 1, Host = 2, Both = 3 }
 export const enum Outcome { Done = 0, Failed = 1, Cancelled = 2 }
 export const kBlocking = 2;
 export const kNote = 5;
-const kKinds = ["linear", "pitched", "stream-ordered", "program's managed", "physical", "imported", "array", "unspillable"];
+const kKinds = ["linear", "pitched", "stream-ordered", "program's managed", "physical", "imported", "array", "unspillable", "stretchable", "pool arena"];
 const kEnds = ["lives at the end", "freed", "refused", "failed"];
 
 // First position whose value is above `value`.

@@ -1,0 +1,313 @@
+#include "shim/managed_pools.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+namespace spillway::shim {
+
+using policy::Address;
+using policy::Bytes;
+using policy::DeviceIndex;
+using Wait = OrderedHeap::Wait;
+
+namespace {
+
+// Requests below the first share arenas of the second size, as a call for each would cost more than it saves.
+constexpr Bytes kSharing = Bytes(std::uint64_t{8} << 20);
+constexpr Bytes kShared = Bytes(std::uint64_t{32} << 20);
+constexpr Bytes kNone = Bytes();
+constexpr Bytes kEverything = Bytes(std::numeric_limits<std::uint64_t>::max());
+
+Bytes whole_chunks(Bytes bytes) {
+  const std::uint64_t chunk = policy::kChunk.count();
+  return Bytes((bytes.count() + chunk - 1) / chunk * chunk);
+}
+
+}  // namespace
+
+void ManagedPools::pool_seen(CUmemoryPool pool, DeviceIndex device) {
+  const std::unique_lock lock(mutex_);
+  pools_.try_emplace(pool, Pool{device, {}});
+}
+
+bool ManagedPools::serves(CUmemoryPool pool, DeviceIndex device) const {
+  const std::unique_lock lock(mutex_);
+  const auto known = pools_.find(pool);
+  return known != pools_.end() && known->second.device == device;
+}
+
+void ManagedPools::set_threshold(CUmemoryPool pool, Bytes bytes) {
+  const std::unique_lock lock(mutex_);
+  if (const auto known = pools_.find(pool); known != pools_.end()) known->second.threshold = bytes;
+}
+
+ManagedPools::Heap* ManagedPools::find(CUcontext context, CUmemoryPool pool) const {
+  for (const auto& heap : heaps_) {
+    if (heap->context == context && heap->pool == pool && pool != nullptr) return heap.get();
+  }
+  return nullptr;
+}
+
+ManagedPools::Heap& ManagedPools::heap_of(const PoolRequest& request) {
+  if (Heap* known = find(request.stream.context, request.pool)) return *known;
+  heaps_.push_back(std::make_unique<Heap>());
+  Heap& heap = *heaps_.back();
+  heap.context = request.stream.context;
+  heap.pool = request.pool;
+  heap.device = request.arena.device;
+  return heap;
+}
+
+ManagedPools::Heap* ManagedPools::holding(Address address) const {
+  auto arena = arenas_.upper_bound(address.value);
+  if (arena == arenas_.begin()) return nullptr;
+  arena = std::prev(arena);
+  return address.value - arena->first < arena->second.first.count() ? arena->second.second : nullptr;
+}
+
+PoolAnswer ManagedPools::allocate(const PoolRequest& request) {
+  constexpr auto served = PoolAnswer::Outcome::served;
+  if (const auto at = reuse(request, Wait::no)) return {served, *at};
+  const auto mine = [&](const Heap& heap) -> std::optional<Bytes> {
+    return heap.context == request.stream.context && heap.pool == request.pool ? std::optional(kNone) : std::nullopt;
+  };
+  if (poll(mine)) {
+    if (const auto at = reuse(request, Wait::no)) return {served, *at};
+  }
+  if (request.may_wait == Wait::yes) {
+    if (const auto at = reuse(request, Wait::yes)) return {served, *at};
+  }
+  return grow(request);
+}
+
+std::optional<Address> ManagedPools::reuse(const PoolRequest& request, Wait wait) {
+  OrderedHeap::Taken taken;
+  {
+    const std::unique_lock lock(mutex_);
+    Heap* heap = find(request.stream.context, request.pool);
+    if (heap == nullptr) return std::nullopt;
+    auto found = heap->blocks.take(request.bytes, request.stream.key, wait);
+    if (!found) return std::nullopt;
+    taken = std::move(*found);
+  }
+  const bool waited = std::all_of(taken.after.begin(), taken.after.end(),
+                                  [&](const auto& mark) { return backing_.wait_in(request.stream, *mark); });
+  if (waited) return taken.address;
+  const std::unique_lock lock(mutex_);
+  if (Heap* heap = holding(taken.address)) heap->blocks.untake(taken);
+  return std::nullopt;
+}
+
+// True if any mark became done.
+bool ManagedPools::poll(const HeapFilter& which) {
+  FreeMarks pending;
+  {
+    const std::unique_lock lock(mutex_);
+    for (const auto& heap : heaps_) {
+      if (!which(*heap)) continue;
+      FreeMarks of_heap = heap->blocks.pending();
+      pending.insert(pending.end(), of_heap.begin(), of_heap.end());
+    }
+  }
+  bool any = false;
+  for (const auto& mark : pending) {
+    if (!backing_.done(*mark)) continue;
+    mark->done.store(true, std::memory_order_release);
+    any = true;
+  }
+  return any;
+}
+
+PoolAnswer ManagedPools::grow(const PoolRequest& request) {
+  release_idle(request.arena.device);
+  const Bytes exact = whole_chunks(request.bytes);
+  const std::array<Bytes, 3> sizes{exact < kSharing ? kShared : exact, exact, exact};
+  for (std::size_t attempt = 0; attempt < sizes.size(); ++attempt) {
+    if (attempt == 1 && sizes[0] == exact) continue;
+    // Before giving up: what nobody uses goes back, in whichever pool it is.
+    if (attempt == 2 && !release_unused(request.arena.device)) break;
+    AllocationRequest arena = request.arena;
+    arena.bytes = sizes[attempt];
+    const GrownArena grown = backing_.make_arena(arena);
+    if (grown.outcome == GrownArena::Outcome::not_ours) return {};
+    if (grown.outcome == GrownArena::Outcome::final) break;
+    if (grown.outcome == GrownArena::Outcome::refused) continue;
+    const std::unique_lock lock(mutex_);
+    Heap& heap = heap_of(request);
+    arenas_[grown.address.value] = {arena.bytes, &heap};
+    arena_count_.store(arenas_.size(), std::memory_order_release);
+    return {PoolAnswer::Outcome::served, heap.blocks.add_and_take(grown.address, arena.bytes, request.bytes)};
+  }
+  return {PoolAnswer::Outcome::out_of_memory, {}};
+}
+
+bool ManagedPools::holds(Address address) const {
+  if (arena_count_.load(std::memory_order_acquire) == 0) return false;
+  const std::unique_lock lock(mutex_);
+  return holding(address) != nullptr;
+}
+
+CUresult ManagedPools::begin_free(Address address, CUcontext& context) {
+  const std::unique_lock lock(mutex_);
+  Heap* heap = holding(address);
+  if (heap == nullptr || !heap->blocks.begin_free(address)) return CUDA_ERROR_INVALID_VALUE;
+  context = heap->context;
+  return CUDA_SUCCESS;
+}
+
+void ManagedPools::end_free(Address address, std::shared_ptr<FreeMark> mark, CUresult result) {
+  const std::unique_lock lock(mutex_);
+  Heap* heap = holding(address);
+  if (heap == nullptr) return;  // its context ended meanwhile
+  if (result == CUDA_SUCCESS) {
+    heap->blocks.end_free(address, std::move(mark));
+  } else {
+    heap->blocks.abandon_free(address);
+  }
+}
+
+CUresult ManagedPools::free_in_order(Address address, const PoolStream& stream) {
+  CUcontext context = nullptr;
+  if (const CUresult bad = begin_free(address, context); bad != CUDA_SUCCESS) return bad;
+  CUresult result = CUDA_SUCCESS;
+  std::shared_ptr<FreeMark> mark;
+  if (stream.context == context) {
+    mark = backing_.mark(stream, result);
+    if (mark) mark->stream = stream.key;
+  } else {
+    // Marks do not reach from one context into another.
+    result = backing_.wait_for(stream);
+  }
+  end_free(address, std::move(mark), result);
+  return result;
+}
+
+CUresult ManagedPools::free_now(Address address, bool wait) {
+  CUcontext context = nullptr;
+  if (const CUresult bad = begin_free(address, context); bad != CUDA_SUCCESS) return bad;
+  const CUresult result = wait ? backing_.wait_for(context) : CUDA_SUCCESS;
+  end_free(address, nullptr, result);
+  return result;
+}
+
+std::optional<PooledBlock> ManagedPools::block_at(Address address) const {
+  if (arena_count_.load(std::memory_order_acquire) == 0) return std::nullopt;
+  const std::unique_lock lock(mutex_);
+  const Heap* heap = holding(address);
+  if (heap == nullptr) return std::nullopt;
+  const auto block = heap->blocks.block_at(address);
+  return block ? std::optional(PooledBlock{block->first, block->second, heap->pool}) : std::nullopt;
+}
+
+PoolFigures ManagedPools::figures(CUmemoryPool pool) const {
+  const std::unique_lock lock(mutex_);
+  PoolFigures sum;
+  for (const auto& heap : heaps_) {
+    if (heap->pool != pool) continue;
+    sum.used += heap->blocks.used();
+    sum.reserved += heap->blocks.reserved();
+    sum.used_peak += heap->blocks.used_peak();
+    sum.reserved_peak += heap->blocks.reserved_peak();
+  }
+  return sum;
+}
+
+void ManagedPools::reset_used_peak(CUmemoryPool pool) {
+  const std::unique_lock lock(mutex_);
+  for (const auto& heap : heaps_) {
+    if (heap->pool == pool) heap->blocks.reset_used_peak();
+  }
+}
+
+void ManagedPools::reset_reserved_peak(CUmemoryPool pool) {
+  const std::unique_lock lock(mutex_);
+  for (const auto& heap : heaps_) {
+    if (heap->pool == pool) heap->blocks.reset_reserved_peak();
+  }
+}
+
+bool ManagedPools::release(const HeapFilter& keep, Wait wait) {
+  struct Going {
+    OrderedHeap::Arena arena;
+    CUcontext context;
+  };
+  std::vector<Going> going;
+  {
+    const std::unique_lock lock(mutex_);
+    for (const auto& heap : heaps_) {
+      const auto kept = keep(*heap);
+      for (OrderedHeap::Arena& arena : heap->blocks.remove_empty(kept.value_or(kEverything), wait)) {
+        arenas_.erase(arena.address.value);
+        going.push_back({std::move(arena), heap->context});
+      }
+    }
+    arena_count_.store(arenas_.size(), std::memory_order_release);
+  }
+  bool any = false;
+  // Nobody can reach these any more, so that nobody is held up by the waits.
+  for (const Going& one : going) {
+    const FreeMarks& marks = one.arena.marks;
+    const bool done =
+        std::all_of(marks.begin(), marks.end(), [&](const auto& mark) { return backing_.wait_for(*mark); });
+    // Memory that may be in use is never freed; it goes with its context.
+    any = (done && backing_.free_arena(one.arena.address, one.context)) || any;
+  }
+  return any;
+}
+
+bool ManagedPools::trim(CUmemoryPool pool, Bytes keep) {
+  const HeapFilter of_pool = [&](const Heap& heap) { return heap.pool == pool ? std::optional(keep) : std::nullopt; };
+  poll(of_pool);
+  return release(of_pool, Wait::no);
+}
+
+bool ManagedPools::release_idle(DeviceIndex device) {
+  if (arena_count_.load(std::memory_order_acquire) == 0) return false;
+  // Called with the lock held, as all filters are.
+  const HeapFilter beyond = [&](const Heap& heap) -> std::optional<Bytes> {
+    if (heap.device != device || !heap.blocks.has_empty()) return std::nullopt;
+    const auto pool = pools_.find(heap.pool);
+    return pool == pools_.end() ? kNone : pool->second.threshold;
+  };
+  poll(beyond);
+  return release(beyond, Wait::no);
+}
+
+bool ManagedPools::release_unused(DeviceIndex device) {
+  if (arena_count_.load(std::memory_order_acquire) == 0) return false;
+  return release([&](const Heap& heap) { return heap.device == device ? std::optional(kNone) : std::nullopt; },
+                 Wait::yes);
+}
+
+void ManagedPools::pool_destroyed(CUmemoryPool pool) {
+  trim(pool, kNone);
+  const std::unique_lock lock(mutex_);
+  pools_.erase(pool);
+  for (const auto& heap : heaps_) {
+    if (heap->pool == pool) heap->pool = nullptr;
+  }
+}
+
+void ManagedPools::forget_arenas(const Heap& heap) {
+  std::erase_if(arenas_, [&](const auto& arena) { return arena.second.second == &heap; });
+  arena_count_.store(arenas_.size(), std::memory_order_release);
+}
+
+void ManagedPools::context_ended(CUcontext context) {
+  const std::unique_lock lock(mutex_);
+  for (const auto& heap : heaps_) {
+    if (heap->context == context) forget_arenas(*heap);
+  }
+  std::erase_if(heaps_, [&](const auto& heap) { return heap->context == context; });
+}
+
+void ManagedPools::stream_gone(StreamKey stream) {
+  if (arena_count_.load(std::memory_order_acquire) == 0) return;
+  const std::unique_lock lock(mutex_);
+  for (const auto& heap : heaps_) heap->blocks.stream_gone(stream);
+}
+
+}  // namespace spillway::shim
