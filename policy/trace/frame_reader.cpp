@@ -32,7 +32,8 @@ PullBytes pull_from(std::span<const std::byte> bytes) {
   };
 }
 
-FrameReader::FrameReader(PullBytes pull) : pull_(std::move(pull)), context_(ZSTD_createDCtx()) {}
+FrameReader::FrameReader(PullBytes pull)
+    : pull_(std::move(pull)), context_(ZSTD_createDCtx()), unpacker_(std::make_unique<FrameUnpacker>()) {}
 FrameReader::~FrameReader() = default;
 FrameReader::FrameReader(FrameReader&&) noexcept = default;
 FrameReader& FrameReader::operator=(FrameReader&&) noexcept = default;
@@ -124,8 +125,14 @@ bool FrameReader::resynchronise() {
 
 bool FrameReader::decompress(const FrameHeader& header, std::span<const std::byte> stored) {
   if (header.compression == Compression::stored) return stored.size() == header.raw_bytes;
-  if (header.compression != Compression::zstd || context_ == nullptr) return false;
   if (raw_.size() < header.raw_bytes) raw_.resize(header.raw_bytes);
+  if (header.compression == Compression::packed || header.compression == Compression::continued) {
+    if (header.kind != FrameKind::records) return false;
+    const bool continues = header.compression == Compression::continued;
+    return unpacker_->unpack({stored, header.payload_crc, header.first_time, continues},
+                             std::span(raw_).first(header.raw_bytes));
+  }
+  if (header.compression != Compression::zstd || context_ == nullptr) return false;
   const std::size_t size =
       ZSTD_decompressDCtx(context_.get(), raw_.data(), header.raw_bytes, stored.data(), stored.size());
   return ZSTD_isError(size) == 0 && size == header.raw_bytes;

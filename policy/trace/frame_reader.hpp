@@ -1,6 +1,7 @@
 // Reads frames from bytes that arrive piece by piece, trusting nothing (FORMAT.md, "Grammar").
 //
-// Bounded memory whatever the size of the file: one frame (at most 16 MiB) as stored and as raw. Not thread-safe.
+// Bounded memory whatever the size of the file: one frame (at most 16 MiB) as stored and as raw, and what a
+// chain of packed frames says of its shapes. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -79,6 +80,7 @@ class FrameReader {
 
   PullBytes pull_;
   std::unique_ptr<ZSTD_DCtx_s, FreeContext> context_;
+  std::unique_ptr<FrameUnpacker> unpacker_;
   std::vector<std::byte> buffer_;  // bytes begin_..end_ are unread; buffer_[0] is at buffer_offset_ in the file
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
