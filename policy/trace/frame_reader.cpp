@@ -99,6 +99,7 @@ void FrameReader::read_header_text() {
 
 void FrameReader::note_damage(std::uint64_t offset) {
   ++report_.damaged_frames;
+  after_damage_ = true;
   if (!report_.first_damage) report_.first_damage = offset;
 }
 
@@ -166,9 +167,11 @@ std::optional<Frame> FrameReader::next() {
     } else if (header->kind < FrameKind::records || header->kind > FrameKind::end) {
       ++report_.unknown_frames;
     } else if (!decompress(*header, stored)) {
-      note_damage(at);
+      // What continues a damaged frame is lost with it: one stretch.
+      if (header->compression != Compression::continued || !after_damage_) note_damage(at);
     } else {
       ++report_.frames;
+      after_damage_ = after_damage_ && header->compression != Compression::packed;
       pending_skip_ = whole;
       const bool plain = header->compression == Compression::stored;
       return Frame{*header, at, plain ? stored : std::span<const std::byte>(raw_).first(header->raw_bytes)};

@@ -87,6 +87,7 @@ class FrameReader {
   std::uint64_t buffer_offset_ = 0;
   std::size_t pending_skip_ = 0;  // the frame returned last, kept until the next call
   std::vector<std::byte> raw_;
+  bool after_damage_ = false;  // no chain of frames has begun since
   std::string header_json_;
   ReadReport report_;
 };

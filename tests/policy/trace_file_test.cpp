@@ -219,7 +219,7 @@ TEST(TraceFile, FlippedBitCostsTheRestOfItsChainAndNoMore) {
   const ReadBack read = read_all(reader);
   ASSERT_FALSE(read.error);
   EXPECT_GT(lost, 1U);
-  EXPECT_EQ(reader.report().damaged_frames, lost);
+  EXPECT_EQ(reader.report().damaged_frames, 1U) << "one stretch";
   EXPECT_EQ(reader.report().first_damage, written.frame_offsets[damaged]);
   EXPECT_EQ(reader.report().frames, written.frame_offsets.size() - lost + 2);
   EXPECT_EQ(read.events.back(), written.events.back());

@@ -36,6 +36,7 @@ class Blocks {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   // The elements, to be put into the page.
   [[nodiscard]] const std::vector<std::string>& encoded() const { return encoded_; }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(encoded_); }
 
  private:
   std::size_t put(std::string_view raw);
