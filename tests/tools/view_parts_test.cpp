@@ -85,11 +85,33 @@ TEST(ViewLanes, ABinSaysWhatMostOfItsLaunchesWere) {
 TEST(ViewItems, WhatIsTooMuchIsCounted) {
   Blocks blocks;
   ItemBlocks items(1);  // a single block is more than that
-  for (std::uint32_t i = 0; i < ItemBlocks::kRows + 10; ++i) items.add(blocks, Nanoseconds(i * 100), 0, 2, 0, i + 1);
+  for (std::uint32_t i = 0; i < 2 * ItemBlocks::kRows + 10; ++i)
+    items.add(blocks, Nanoseconds(i * 100), 0, 2, 0, i + 1);
   items.finish(blocks);
-  EXPECT_EQ(items.directory().size(), 1U);
+  EXPECT_EQ(items.directory().size(), 2U);
   EXPECT_EQ(items.left_out(), 10U);
   EXPECT_EQ(items.directory()[0]["number"], 1);
+}
+
+// Large blocks are deflated by other threads, several at a time: each must come out in its own place.
+TEST(ViewBlocks, KeepTheirPlacesHoweverManyAreUnderWay) {
+  Blocks blocks;
+  std::vector<std::size_t> ids;
+  for (std::int64_t i = 0; i < 40; ++i) {
+    Column column;
+    for (std::int64_t row = 0; row < (i % 3 == 0 ? 5 : 40'000); ++row) column.add(row * (i + 1));
+    ids.push_back(blocks.add({{"value", &column}})["id"]);
+    if (i == 20) {
+      EXPECT_GT(blocks.bytes_of(ids[19]), 0U);
+    }
+  }
+  ViewData data;
+  data.blocks = blocks.take();
+  for (std::int64_t i = 0; i < 40; ++i) {
+    const Json block = {
+        {"id", ids[static_cast<std::size_t>(i)]}, {"rows", i % 3 == 0 ? 5 : 40'000}, {"columns", {"value"}}};
+    EXPECT_EQ(table_of(data, block)["value"][4], 4 * (i + 1));
+  }
 }
 
 // Allocations of random size and life, half of them of a class.
