@@ -9,7 +9,7 @@
 namespace spillway::tools::view {
 namespace {
 
-constexpr int kLevel = 6;
+constexpr int kLevel = 4;  // 6 takes twice as long for 3% fewer bytes: times are mostly noise
 constexpr std::size_t kWorthAThread = std::size_t{32} << 10;
 constexpr std::size_t kMostPending = 4;
 
