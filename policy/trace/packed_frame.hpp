@@ -1,6 +1,6 @@
 // Packed frames: the records of a frame in the light of those before them in its chain (FORMAT.md, "Packed frames").
 //
-// Pure. A FramePacker belongs to one thread, a FrameUnpacker to one reader; each keeps about 700 KiB of models, and
+// Pure. A FramePacker belongs to one thread, a FrameUnpacker to one reader; each keeps about 840 KiB of models, and
 // what a chain said of shapes. Unpacking trusts nothing.
 #pragma once
 
