@@ -174,8 +174,9 @@ TEST_F(ViewSample, BytesNamedOnTheHostAreThoseOfStats) {
   EXPECT_EQ(reading.data.directory["named_on_host"], tables.host_bytes.count());
   EXPECT_EQ(reading.data.directory["link_in"], tables.link_in);
   for (const Json& level : reading.data.directory["moves"]["traffic"]) {
+    TableOf table = table_of(reading.data, level);
     std::int64_t sum = 0;
-    for (const std::int64_t bytes : table_of(reading.data, level)["named_on_host"]) sum += bytes;
+    for (const std::int64_t bytes : table["named_on_host"]) sum += bytes;
     EXPECT_EQ(sum, static_cast<std::int64_t>(tables.host_bytes.count()));
   }
 }
