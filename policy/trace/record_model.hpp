@@ -18,6 +18,7 @@
 
 namespace spillway::policy::trace {
 
+// Part of version 2 of the format: a record type that comes later gets no model here.
 // The widths of a record's fields in bytes, in the layout of record_codec.cpp ('a': an address, 8); null where a record
 // is carried as it is: text, lists, types of a newer writer. Launches, their shapes and kernel times have models of
 // their own. A test compares these with what the codec writes.

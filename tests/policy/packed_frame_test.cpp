@@ -107,6 +107,19 @@ TEST(PackedFrame, GivesBackRecordsThatNoCodecWrote) {
   }
 }
 
+// The records of version 2. What comes later must have no model in it, or its readers could not step over them.
+constexpr std::size_t kEventsOfVersion2 = 21;
+constexpr std::size_t kDecisionsOfVersion2 = 6;
+
+TEST(PackedFrame, HasNoModelForRecordsThatAreYoungerThanItsVersion) {
+  for (std::size_t type = 0; type < 256; ++type) {
+    const bool known = (type >= 1 && type <= kEventsOfVersion2) || (type >= 64 && type < 64 + kDecisionsOfVersion2);
+    if (!known) {
+      EXPECT_EQ(packed_fields(type), nullptr) << type;
+    }
+  }
+}
+
 // packed_fields repeats the codec's layout: every record of fixed size must be known by it, or it would cost ten times.
 TEST(PackedFrame, KnowsTheFieldsOfEveryRecordWithoutTextOrList) {
   RandomEvents random(2);
@@ -118,7 +131,7 @@ TEST(PackedFrame, KnowsTheFieldsOfEveryRecordWithoutTextOrList) {
     for (const char* field = fields; *field != '\0'; ++field) bytes += *field == '4' ? 4 : 8;
     EXPECT_EQ((bytes + 7) / 8 * 8, record.size()) << what;
   };
-  for (std::size_t i = 0; i < std::variant_size_v<EventBody>; ++i) {
+  for (std::size_t i = 0; i < kEventsOfVersion2; ++i) {
     RawRecords record;
     const EventBody body = random.event_body(i);
     add_record(record, 0, body);
@@ -129,7 +142,7 @@ TEST(PackedFrame, KnowsTheFieldsOfEveryRecordWithoutTextOrList) {
                       std::holds_alternative<GraphSeen>(body) || std::holds_alternative<TelemetryChanged>(body);
     if (!modelled && !text) check(record, "event " + std::to_string(i));
   }
-  for (std::size_t i = 0; i < std::variant_size_v<DecisionBody>; ++i) {
+  for (std::size_t i = 0; i < kDecisionsOfVersion2; ++i) {
     RawRecords record;
     const Decision decision = random.decision(i);
     add_record(record, 0, decision);
