@@ -39,7 +39,7 @@ void TraceLog::open(const policy::Settings& settings, const policy::trace::Trace
 }
 
 void TraceLog::submit(std::optional<policy::trace::FrameBytes> frame) {
-  if (frame) writer_->submit(std::move(*frame));
+  if (frame && !writer_->submit(std::move(*frame))) builder_->note_dropped();
 }
 
 void TraceLog::add(const policy::Event& event) {

@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/command.hpp"
+#include "tools/one_run.hpp"
 #include "tools/output_file.hpp"
 #include "tools/regular_file.hpp"
 #include "tools/trace_source.hpp"
@@ -25,6 +28,14 @@ namespace fs = std::filesystem;
 bool is_page_of_ours(const std::string& path) {
   std::string why;
   return read_regular(path, view::kPageMark.size(), why) == view::kPageMark;
+}
+
+// Of a file or a folder, which may be given as "." or with a slash at its end.
+std::string page_name(const std::string& trace) {
+  std::error_code ignored;
+  fs::path whole = fs::absolute(trace, ignored).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  return whole.has_filename() ? whole.filename().string() + ".html" : "traces.html";
 }
 
 // A desktop's browser, if there is a desktop. Its output is not ours.
@@ -45,7 +56,8 @@ void open_in_browser(const std::string& target) {
 class ViewCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_option("trace", trace_, "Trace file (.swt), or a folder with one")->required();
+    app.add_option("trace", trace_, "Trace file (.swt), or a folder of a run's traces: one page, with a switch")
+        ->required();
     auto* output =
         app.add_option("-o,--output", output_, "Page to write (default: the trace's name with .html, in this folder)");
     auto* serve = app.add_flag("--serve", serve_, "Serve the page on 127.0.0.1 until interrupted; writes no file");
@@ -68,18 +80,48 @@ class ViewCommand : public Command {
     }
     const TraceList list = list_traces({trace_});
     if (!list.problems.empty()) return complain(list.problems.front(), kFailure);
-    if (list.paths.size() > 1) {
-      return complain(trace_ + ": holds " + std::to_string(list.paths.size()) + " traces, and a page shows one; name " +
-                      list.paths.front() + ", for example");
+    if (list.paths.size() > kMostTraces) {
+      return complain(trace_ + ": holds " + std::to_string(list.paths.size()) + " traces, and a page shows " +
+                      std::to_string(kMostTraces) + " at most; name " + list.paths.front() + ", for example");
     }
-    const std::string& path = list.paths.front();
-    view::ViewReading reading = view::view_trace(path);
-    if (reading.problem) return complain(*reading.problem, kFailure);
-    const std::string page = view::make_page(view::page_template(), reading.data);
-    return serve_ ? serve_page(page) : write_page(page, path);
+    std::vector<view::ViewReading> readings;
+    for (const std::string& path : list.paths) {
+      readings.push_back(view::view_trace(path));
+      if (!readings.back().problem) continue;
+      // What can be shown is shown.
+      if (list.paths.size() == 1) return complain(*readings.back().problem, kFailure);
+      complain(*readings.back().problem + "; left out");
+      readings.pop_back();
+    }
+    if (readings.empty()) return complain(trace_ + ": none of its traces can be read", kFailure);
+    const std::string page = make_page(readings);
+    const int shown =
+        serve_ ? serve_page(page) : write_page(page, list.paths.size() == 1 ? list.paths.front() : trace_);
+    return readings.size() < list.paths.size() ? kFailure : shown;
   }
 
  private:
+  static constexpr std::size_t kMostTraces = 64;
+
+  // By rank, and by name where there is none.
+  static std::string make_page(std::vector<view::ViewReading>& readings) {
+    const auto rank = [](const view::ViewReading& reading) {
+      const std::string& text = reading.summary.header.rank;
+      const bool number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+      return number ? std::strtoul(text.c_str(), nullptr, 10) : ~0UL;
+    };
+    std::stable_sort(readings.begin(), readings.end(),
+                     [&rank](const auto& a, const auto& b) { return rank(a) < rank(b); });
+    std::vector<TraceSummary> summaries;
+    std::vector<view::ViewData> traces;
+    for (view::ViewReading& reading : readings) {
+      summaries.push_back(std::move(reading.summary));
+      traces.push_back(std::move(reading.data));
+    }
+    if (const auto apart = why_not_one_run(summaries)) complain(*apart);
+    return view::make_page(view::page_template(), traces);
+  }
+
   int serve_page(const std::string& page) const {
     view::ServeRequest request;
     request.port = static_cast<std::uint16_t>(port_);
@@ -93,7 +135,7 @@ class ViewCommand : public Command {
   }
 
   int write_page(const std::string& page, const std::string& trace) const {
-    const std::string output = output_.empty() ? fs::path(trace).filename().string() + ".html" : output_;
+    const std::string output = output_.empty() ? page_name(trace) : output_;
     std::error_code ignored;
     if (output_.empty() && fs::exists(output, ignored) && !is_page_of_ours(output)) {
       return complain(output + ": exists, and is no page of spillway view; name another file with -o");

@@ -179,8 +179,8 @@ void RunFollower::place(FollowedAllocation& allocation, const MoveRange& range, 
   on_host_peaks_.resize(devices_.size());
   Bytes& on_host_peak = on_host_peaks_[static_cast<std::size_t>(&totals - devices_.data())];
   on_host_peak = std::max(on_host_peak, totals.on_host);
-  if (move.changed != Bytes()) ++placements_;
-  if (move.in != Bytes()) ++arrivals_;
+  if (move.changed != Bytes()) allocation.placements = ++placements_;
+  if (move.in != Bytes()) allocation.arrivals = ++arrivals_;
 }
 
 void RunFollower::finish(const MoveFinished& finished) {

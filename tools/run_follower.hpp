@@ -55,6 +55,8 @@ struct FollowedAllocation {
   policy::Bytes on_host;
   std::vector<FollowedChunk> chunks;  // managed only
   std::vector<std::uint64_t> cuts;    // offsets that were pointed to, sorted
+  std::uint64_t arrivals = 1;         // RunFollower's counts of these, as of this allocation's last one
+  std::uint64_t placements = 1;
 };
 
 // Of the allocation's bytes begin to end, those on the host.
@@ -135,8 +137,10 @@ class RunFollower {
  private:
   struct Use {
     policy::AllocationId allocation;
+    FollowedAllocation* of = nullptr;  // lives as long as the layout stays
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
+    policy::Bytes on_host;
   };
   struct Shape {
     policy::LaunchShapeId id;
@@ -169,6 +173,7 @@ class RunFollower {
   void see_shape(const policy::LaunchShapeSeen& seen);
   Shape* resolved(policy::LaunchShapeId id);
   void launch(Shape& shape);
+  static void touch(FollowedAllocation& allocation, std::uint64_t begin, std::uint64_t end);
   void touch(policy::AllocationId id, std::uint64_t begin, std::uint64_t end);
   void touch_address(policy::Address address, policy::Bytes bytes);
   void count_launch(policy::FunctionId function, policy::LaunchKey key, policy::LaunchShapeId shape);

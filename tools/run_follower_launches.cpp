@@ -67,23 +67,25 @@ RunFollower::Shape* RunFollower::resolved(LaunchShapeId id) {
       cut = allocation->cuts.insert(cut, offset);
       ++layout_;  // what reached over this place reaches no further now
     }
-    shape.uses.push_back({allocation->id, offset, 0});
+    shape.uses.push_back({allocation->id, allocation, offset, 0, {}});
   }
   for (Use& use : shape.uses) {
-    const FollowedAllocation& allocation = live_.at(use.allocation);
-    const auto next = std::upper_bound(allocation.cuts.begin(), allocation.cuts.end(), use.begin);
-    use.end = next == allocation.cuts.end() ? allocation.bytes.count() : *next;
+    const std::vector<std::uint64_t>& cuts = use.of->cuts;
+    const auto next = std::upper_bound(cuts.begin(), cuts.end(), use.begin);
+    use.end = next == cuts.end() ? use.of->bytes.count() : *next;
   }
   shape.resolved = layout_;
   shape.touched = shape.priced = 0;
   return &shape;
 }
 
+void RunFollower::touch(FollowedAllocation& allocation, std::uint64_t begin, std::uint64_t end) {
+  const ChunkSpan span(allocation, begin, end);
+  for (std::uint64_t i = span.first; i < span.end; ++i) allocation.chunks[i].untouched = false;
+}
+
 void RunFollower::touch(AllocationId id, std::uint64_t begin, std::uint64_t end) {
-  const auto found = live_.find(id);
-  if (found == live_.end()) return;
-  const ChunkSpan span(found->second, begin, end);
-  for (std::uint64_t i = span.first; i < span.end; ++i) found->second.chunks[i].untouched = false;
+  if (const auto found = live_.find(id); found != live_.end()) touch(found->second, begin, end);
 }
 
 void RunFollower::touch_address(Address address, Bytes bytes) {
@@ -105,16 +107,19 @@ Bytes bytes_on_host(const FollowedAllocation& allocation, std::uint64_t begin, s
   return Bytes(bytes);
 }
 
+// A long run moves something between any two launches: only what lies in an allocation that has changed is looked at.
 void RunFollower::launch(Shape& shape) {
   if (shape.touched != arrivals_) {
-    for (const Use& use : shape.uses) touch(use.allocation, use.begin, use.end);
+    for (const Use& use : shape.uses) {
+      if (use.of->arrivals > shape.touched) touch(*use.of, use.begin, use.end);
+    }
     shape.touched = arrivals_;
   }
   if (shape.priced != placements_) {
     shape.on_host = {};
-    for (const Use& use : shape.uses) {
-      const auto found = live_.find(use.allocation);
-      if (found != live_.end()) shape.on_host += bytes_on_host(found->second, use.begin, use.end);
+    for (Use& use : shape.uses) {
+      if (use.of->placements > shape.priced) use.on_host = bytes_on_host(*use.of, use.begin, use.end);
+      shape.on_host += use.on_host;
     }
     shape.priced = placements_;
   }

@@ -10,6 +10,9 @@
 namespace spillway::policy::trace {
 namespace {
 
+// Smaller frames are not worth a place in a chain.
+constexpr std::size_t kSmallestPacked = 64;
+
 std::uint16_t check_of(FrameHeader header) {
   header.header_check = 0;
   return static_cast<std::uint16_t>(crc32(std::as_bytes(std::span(&header, 1))) & 0xFFFFU);
@@ -31,36 +34,65 @@ std::optional<FrameHeader> parse_frame_header(std::span<const std::byte> bytes) 
   return header;
 }
 
-FrameEncoder::FrameEncoder(int level) : context_(level > 0 ? ZSTD_createCCtx() : nullptr), level_(level) {}
+FrameEncoder::FrameEncoder(int level, std::size_t chain_bytes)
+    : context_(level > 0 ? ZSTD_createCCtx() : nullptr),
+      level_(level),
+      chain_bytes_(std::min(chain_bytes, kMaximumChainBytes)) {}
 FrameEncoder::~FrameEncoder() = default;
 FrameEncoder::FrameEncoder(FrameEncoder&&) noexcept = default;
 FrameEncoder& FrameEncoder::operator=(FrameEncoder&&) noexcept = default;
 
 void FrameEncoder::FreeContext::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
 
-FrameBytes FrameEncoder::encode(std::span<const std::byte> payload, const FrameContents& contents) {
-  // Room for no more than the payload itself: where zstd needs more it has not shrunk it, and we store.
-  FrameBytes frame(kFrameHeaderBytes + payload.size());
-  std::byte* const place = frame.data() + kFrameHeaderBytes;
-  std::size_t stored = payload.size();
-  FrameHeader header;
-  if (context_ != nullptr) {
-    const std::size_t size =
-        ZSTD_compressCCtx(context_.get(), place, payload.size(), payload.data(), payload.size(), level_);
-    if (ZSTD_isError(size) == 0 && size < payload.size()) {
-      stored = size;
-      header.compression = Compression::zstd;
-    }
+void FrameEncoder::end_chain() {
+  if (packer_ != nullptr) packer_->end_chain();
+}
+
+// The bytes written to `place`; none if they would not be fewer.
+std::size_t FrameEncoder::compress(std::span<const std::byte> payload, std::span<std::byte> place,
+                                   FrameHeader& header) {
+  header.compression = Compression::zstd;
+  const std::size_t size =
+      ZSTD_compressCCtx(context_.get(), place.data(), place.size(), payload.data(), payload.size(), level_);
+  return ZSTD_isError(size) == 0 && size < payload.size() ? size : 0;
+}
+
+std::size_t FrameEncoder::pack(std::span<const std::byte> records, std::span<std::byte> place, FrameHeader& header) {
+  if (records.size() < kSmallestPacked) return 0;
+  if (packer_ == nullptr) packer_ = std::make_unique<FramePacker>(level_);
+  if (packer_->chain_bytes() + records.size() > chain_bytes_) packer_->end_chain();
+  header.compression = packer_->continues() ? Compression::continued : Compression::packed;
+  const std::vector<std::byte>& packed = packer_->pack(records, header.first_time);
+  if (packed.size() >= records.size()) {
+    packer_->end_chain();
+    return 0;
   }
-  if (header.compression == Compression::stored) std::copy(payload.begin(), payload.end(), place);
-  frame.resize(kFrameHeaderBytes + stored);
+  std::copy(packed.begin(), packed.end(), place.begin());
+  packer_->packed(crc32(packed));
+  return packed.size();
+}
+
+FrameBytes FrameEncoder::encode(std::span<const std::byte> payload, const FrameContents& contents) {
+  FrameBytes frame(kFrameHeaderBytes + payload.size());
+  const std::span<std::byte> place = std::span(frame).subspan(kFrameHeaderBytes);
+  FrameHeader header;
   header.kind = contents.kind;
-  header.stored_bytes = static_cast<std::uint32_t>(stored);
-  header.raw_bytes = static_cast<std::uint32_t>(payload.size());
   header.records = contents.records;
-  header.payload_crc = crc32(std::span(frame).subspan(kFrameHeaderBytes));
   header.first_time = contents.first_time.count();
   header.duration = contents.duration.count();
+  std::size_t stored = 0;
+  if (context_ != nullptr) {
+    stored = contents.kind == FrameKind::records ? pack(payload, place, header) : compress(payload, place, header);
+  }
+  if (stored == 0) {
+    header.compression = Compression::stored;
+    std::copy(payload.begin(), payload.end(), place.begin());
+    stored = payload.size();
+  }
+  frame.resize(kFrameHeaderBytes + stored);
+  header.stored_bytes = static_cast<std::uint32_t>(stored);
+  header.raw_bytes = static_cast<std::uint32_t>(payload.size());
+  header.payload_crc = crc32(std::span(frame).subspan(kFrameHeaderBytes));
   header.header_check = check_of(header);
   std::memcpy(frame.data(), &header, sizeof header);
   return frame;
@@ -79,7 +111,8 @@ std::vector<std::byte> encode_file_start(std::string_view json) {
 }
 
 void FrameIndex::add(std::uint64_t offset, const FrameHeader& header) {
-  if (frames_++ % stride_ != 0) {
+  const bool continues = header.compression == Compression::continued && !entries_.empty();
+  if (continues || frames_++ % stride_ != 0) {
     entries_.back().records += header.records;
     return;
   }

@@ -13,7 +13,8 @@ constexpr Nanoseconds kLongestSpan{4'000'000'000};  // below 2^32, which is what
 
 }  // namespace
 
-FrameBuilder::FrameBuilder(FrameLimits limits) : limits_(limits), encoder_(limits.compression_level) {
+FrameBuilder::FrameBuilder(FrameLimits limits)
+    : limits_(limits), encoder_(limits.compression_level, limits.chain_bytes) {
   limits_.target_bytes = std::clamp<std::size_t>(limits.target_bytes, 1, kMaximumFrameBytes - kMaximumRecordBytes);
   buffer_.resize(limits_.target_bytes + kMaximumRecordBytes);
 }

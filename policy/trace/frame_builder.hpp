@@ -1,6 +1,6 @@
-// Collects records into frames. The writing side's work per event: some stores into a buffer; per frame: compression.
+// Collects records into frames. The writing side's work per event: some stores into a buffer; per frame: packing.
 //
-// Pure, not thread-safe: it belongs to the thread that runs policy. Memory: `target_bytes` and 512 KiB, allocated once.
+// Pure, not thread-safe: it belongs to the thread that runs policy. Memory: `target_bytes`, 512 KiB, and a packer's.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,9 @@
 namespace spillway::policy::trace {
 
 struct FrameLimits {
-  std::size_t target_bytes = std::size_t{256} << 10;  // a frame is finished once its records take this much
-  int compression_level = 1;                          // zstd's; 0 stores
+  std::size_t target_bytes = std::size_t{64} << 10;     // a frame is finished once its records take this much
+  int compression_level = 1;                            // zstd's; 0 stores
+  std::size_t chain_bytes = FrameEncoder::kChainBytes;  // of records: what one damaged byte may cost
 };
 
 class FrameBuilder {
@@ -33,6 +34,9 @@ class FrameBuilder {
   // The same if its first record is `age` old or more at `now`: what is not finished is lost with a SIGKILL.
   [[nodiscard]] std::optional<FrameBytes> finish_if_older(Nanoseconds now,
                                                           Nanoseconds age = Nanoseconds(1'000'000'000));
+
+  // The frame that was returned last will not be in the file.
+  void note_dropped() { encoder_.end_chain(); }
 
   [[nodiscard]] std::uint32_t records() const { return records_; }  // in the open frame
   [[nodiscard]] Nanoseconds first_time() const { return first_; }   // of the open frame; meaningless without records

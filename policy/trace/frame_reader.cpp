@@ -32,7 +32,8 @@ PullBytes pull_from(std::span<const std::byte> bytes) {
   };
 }
 
-FrameReader::FrameReader(PullBytes pull) : pull_(std::move(pull)), context_(ZSTD_createDCtx()) {}
+FrameReader::FrameReader(PullBytes pull)
+    : pull_(std::move(pull)), context_(ZSTD_createDCtx()), unpacker_(std::make_unique<FrameUnpacker>()) {}
 FrameReader::~FrameReader() = default;
 FrameReader::FrameReader(FrameReader&&) noexcept = default;
 FrameReader& FrameReader::operator=(FrameReader&&) noexcept = default;
@@ -98,6 +99,7 @@ void FrameReader::read_header_text() {
 
 void FrameReader::note_damage(std::uint64_t offset) {
   ++report_.damaged_frames;
+  after_damage_ = true;
   if (!report_.first_damage) report_.first_damage = offset;
 }
 
@@ -124,8 +126,14 @@ bool FrameReader::resynchronise() {
 
 bool FrameReader::decompress(const FrameHeader& header, std::span<const std::byte> stored) {
   if (header.compression == Compression::stored) return stored.size() == header.raw_bytes;
-  if (header.compression != Compression::zstd || context_ == nullptr) return false;
   if (raw_.size() < header.raw_bytes) raw_.resize(header.raw_bytes);
+  if (header.compression == Compression::packed || header.compression == Compression::continued) {
+    if (header.kind != FrameKind::records) return false;
+    const bool continues = header.compression == Compression::continued;
+    return unpacker_->unpack({stored, header.payload_crc, header.first_time, continues},
+                             std::span(raw_).first(header.raw_bytes));
+  }
+  if (header.compression != Compression::zstd || context_ == nullptr) return false;
   const std::size_t size =
       ZSTD_decompressDCtx(context_.get(), raw_.data(), header.raw_bytes, stored.data(), stored.size());
   return ZSTD_isError(size) == 0 && size == header.raw_bytes;
@@ -159,9 +167,11 @@ std::optional<Frame> FrameReader::next() {
     } else if (header->kind < FrameKind::records || header->kind > FrameKind::end) {
       ++report_.unknown_frames;
     } else if (!decompress(*header, stored)) {
-      note_damage(at);
+      // What continues a damaged frame is lost with it: one stretch.
+      if (header->compression != Compression::continued || !after_damage_) note_damage(at);
     } else {
       ++report_.frames;
+      after_damage_ = after_damage_ && header->compression != Compression::packed;
       pending_skip_ = whole;
       const bool plain = header->compression == Compression::stored;
       return Frame{*header, at, plain ? stored : std::span<const std::byte>(raw_).first(header->raw_bytes)};

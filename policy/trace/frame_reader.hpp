@@ -1,6 +1,7 @@
 // Reads frames from bytes that arrive piece by piece, trusting nothing (FORMAT.md, "Grammar").
 //
-// Bounded memory whatever the size of the file: one frame (at most 16 MiB) as stored and as raw. Not thread-safe.
+// Bounded memory whatever the size of the file: one frame (at most 16 MiB) as stored and as raw, and what a
+// chain of packed frames says of its shapes. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -79,12 +80,14 @@ class FrameReader {
 
   PullBytes pull_;
   std::unique_ptr<ZSTD_DCtx_s, FreeContext> context_;
+  std::unique_ptr<FrameUnpacker> unpacker_;
   std::vector<std::byte> buffer_;  // bytes begin_..end_ are unread; buffer_[0] is at buffer_offset_ in the file
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::uint64_t buffer_offset_ = 0;
   std::size_t pending_skip_ = 0;  // the frame returned last, kept until the next call
   std::vector<std::byte> raw_;
+  bool after_damage_ = false;  // no chain of frames has begun since
   std::string header_json_;
   ReadReport report_;
 };

@@ -48,10 +48,28 @@ void keep(const Record& record, std::vector<Event>& events) {
   if (record.kind == RecordKind::event && events.size() < kMostReplayed) events.push_back(record.event);
 }
 
+// The payload of a packed frame, bare: a first and a continued one. What unpacks, packs and unpacks again. The first
+// byte says how much it is to hold.
+void check_packed(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  std::vector<std::byte> records((std::size_t{static_cast<std::uint8_t>(bytes[0])} + 1) * 64);
+  const FrameUnpacker::Stored first{bytes.subspan(1), 0, 7, false};
+  FrameUnpacker unpacker;
+  if (!unpacker.unpack(first, records)) return;
+  std::vector<std::byte> more(records.size());
+  unpacker.unpack({bytes.subspan(1), 0, 8, true}, more);
+  FramePacker packer(1);
+  std::vector<std::byte> again(records.size());
+  FrameUnpacker other;
+  check(other.unpack({packer.pack(records, 7), 1, 7, false}, again));
+  check(again == records);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
+  check_packed(bytes);
   // The records inside frames are behind checksums, which a fuzzer seldom gets right: they are also read bare.
   RecordCursor cursor(bytes, {});
   std::vector<Event> events;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "policy/trace/frame.hpp"
 #include "policy/trace/record_codec.hpp"
 #include "tests/support/random_events.hpp"
 #include "tests/support/sample_trace.hpp"
@@ -31,6 +32,24 @@ std::vector<std::byte> bare_records() {
   return bytes;
 }
 
+// The payload of a packed frame with nothing around it, after a byte that says how many 64 raw bytes it holds.
+std::vector<std::byte> bare_packed() {
+  namespace trace = spillway::policy::trace;
+  std::vector<std::byte> records = bare_records();
+  spillway::policy::EventBody launch = spillway::policy::Launched{{4}, {7}};
+  while (records.size() % 64 != 0 || records.size() < 4096) {
+    std::vector<std::byte> place(trace::kMaximumRecordBytes);
+    const std::size_t room = 64 - records.size() % 64;
+    if (room == 8) launch = spillway::policy::TimePassed{};
+    const std::size_t size = trace::encode_record(place.data(), 9, launch);
+    records.insert(records.end(), place.begin(), place.begin() + static_cast<std::ptrdiff_t>(size));
+  }
+  trace::FramePacker packer(1);
+  std::vector<std::byte> bytes = packer.pack(records, 7);
+  bytes.insert(bytes.begin(), static_cast<std::byte>(records.size() / 64 - 1));
+  return bytes;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -42,8 +61,9 @@ int main(int argc, char** argv) {
   cut.resize(cut.size() - 20);
   write(folder + "cut", cut);
   std::vector<std::byte> newer = spillway::tests::sample_trace();
-  newer[8] = std::byte{2};
+  newer[8] = std::byte{spillway::policy::trace::kVersion + 1};
   write(folder + "newer", newer);
   write(folder + "bare_records", bare_records());
+  write(folder + "bare_packed", bare_packed());
   return 0;
 }

@@ -1,6 +1,9 @@
 #include "tests/golden/golden.hpp"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <span>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -40,6 +43,14 @@ ReplayResult Golden::replay(ModeName mode, double share) const {
     options.bounds = ReplayOptions::WithBounds::no;
   }
   return policy::replay(trace.events, policy, shapes, {}, options);
+}
+
+std::vector<std::byte> bytes_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::vector<char> text((std::istreambuf_iterator<char>(stream)), {});
+  if (!stream && text.empty()) throw std::runtime_error("it cannot be read: is the name right?");
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 std::vector<std::filesystem::path> list(const std::filesystem::path& folder) {

@@ -1,6 +1,7 @@
 // What the golden traces' test and table share: reading a recording and replaying it under a share of its peak.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -29,5 +30,6 @@ struct Golden {
 // By name. Throws std::runtime_error, with the reason, if one cannot be read.
 std::vector<std::filesystem::path> list(const std::filesystem::path& folder);
 Golden load(const std::filesystem::path& file);
+std::vector<std::byte> bytes_of(const std::filesystem::path& file);
 
 }  // namespace spillway::golden

@@ -8,7 +8,9 @@
 #include <sstream>
 
 #include "policy/explain.hpp"
+#include "policy/trace/trace_reader.hpp"
 #include "tests/golden/golden.hpp"
+#include "tests/golden/rewrite.hpp"
 
 namespace spillway::golden {
 namespace {
@@ -160,6 +162,43 @@ TEST(Estimates, AMarginIsAllowedAndMoreIsSaid) {
   EXPECT_EQ(worse("time", 1.04, 1), "");
   EXPECT_EQ(worse("time", 0.5, 1), "");
   EXPECT_NE(worse("time", 1.06, 1).find("time was 1 and is 1.06, 6% more; 5% are allowed"), std::string::npos);
+}
+
+struct ReadAll {
+  std::vector<Event> events;
+  std::vector<Decision> decisions;
+  bool whole = false;
+};
+
+ReadAll read_all(std::span<const std::byte> file) {
+  ReadAll all;
+  trace::TraceReader reader(trace::pull_from(file));
+  if (reader.open()) return all;
+  for (trace::Record record; reader.next(record);) {
+    if (record.kind == trace::RecordKind::event) all.events.push_back(record.event);
+    if (record.kind == trace::RecordKind::decision) all.decisions.push_back(record.decision);
+  }
+  all.whole = reader.whole();
+  return all;
+}
+
+// 12 bytes are the promise. What the writer of today makes of a recording, and what lies here.
+TEST_P(GoldenTrace, TakesTwelveBytesALaunchAtMost) {
+  const std::vector<std::byte> file = bytes_of(GetParam());
+  const Rewritten now = rewrite(file);
+  ASSERT_TRUE(now.whole);
+  ASSERT_GT(now.launches, 1000U);
+  EXPECT_LE(now.file.size(), now.launches * 12);
+  EXPECT_LE(file.size(), now.launches * 12) << "golden_rewrite tests/golden/traces/*.swt packs it anew";
+}
+
+TEST_P(GoldenTrace, SaysTheSameWhenWrittenAgain) {
+  const std::vector<std::byte> file = bytes_of(GetParam());
+  const ReadAll before = read_all(file);
+  const ReadAll after = read_all(rewrite(file).file);
+  EXPECT_TRUE(before.whole && after.whole);
+  EXPECT_EQ(before.events, after.events);
+  EXPECT_EQ(before.decisions, after.decisions);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded, GoldenTrace,

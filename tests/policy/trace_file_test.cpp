@@ -55,6 +55,9 @@ TraceEnd sample_end() {
   return end;
 }
 
+// What is said of single frames holds for chains of one; packed_frame_test.cpp has the longer ones.
+constexpr std::size_t kEachAChain = 1;
+
 // A file as the shim writes it: random records, an index, an end.
 Written write_trace(std::uint64_t seed, std::size_t records, FrameLimits limits) {
   Written written;
@@ -109,7 +112,7 @@ ReadBack read_all(TraceReader& reader) {
 
 TEST(TraceFile, RoundTripsOverRandomRecords) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    const FrameLimits limits{std::size_t{1} << (8 + seed), static_cast<int>(seed % 4)};
+    const FrameLimits limits{std::size_t{1} << (8 + seed), static_cast<int>(seed % 4), kEachAChain};
     const Written written = write_trace(seed, 3000, limits);
     TraceReader reader(pull_from(written.file));
     const ReadBack read = read_all(reader);
@@ -157,7 +160,7 @@ TEST(TraceFile, HeaderAndEndRoundTrip) {
 
 // Every length of a small file: no crash, a prefix of the records, and never "whole".
 TEST(TraceFile, CutAnywhereKeepsWhatIsBefore) {
-  const Written written = write_trace(5, 200, {1024, 1});
+  const Written written = write_trace(5, 60, {1024, 1});
   for (std::size_t size = 0; size < written.file.size(); ++size) {
     TraceReader reader(pull_from(std::span(written.file).first(size)));
     const ReadBack read = read_all(reader);
@@ -180,7 +183,7 @@ TEST(TraceFile, CutInsideAFrameNamesTheOffset) {
 }
 
 TEST(TraceFile, FlippedBitCostsOneFrameAndIsCounted) {
-  const Written written = write_trace(6, 2000, {4096, 1});
+  const Written written = write_trace(6, 2000, {4096, 1, kEachAChain});
   const std::size_t frames = written.frame_offsets.size();
   ASSERT_GT(frames, 10U);
   // In the payload, in the header's check, magic, lengths, CRC and times.
@@ -199,8 +202,36 @@ TEST(TraceFile, FlippedBitCostsOneFrameAndIsCounted) {
   }
 }
 
+// The frames of a chain are told from those before them: what follows the damage in its chain is lost with it.
+TEST(TraceFile, FlippedBitCostsTheRestOfItsChainAndNoMore) {
+  const Written written = write_trace(6, 2000, {4096, 1, 20'000});
+  const auto starts_chain = [&written](std::size_t frame) {
+    const auto header = parse_frame_header(std::span(written.file).subspan(written.frame_offsets[frame]));
+    return header->compression != Compression::continued;
+  };
+  std::size_t damaged = 1;
+  while (!starts_chain(damaged - 1)) ++damaged;
+  std::size_t lost = 1;
+  while (!starts_chain(damaged + lost)) ++lost;
+  std::vector<std::byte> file = written.file;
+  file[written.frame_offsets[damaged] + 60] ^= std::byte{0x10};
+  TraceReader reader(pull_from(file));
+  const ReadBack read = read_all(reader);
+  ASSERT_FALSE(read.error);
+  EXPECT_GT(lost, 1U);
+  EXPECT_EQ(reader.report().damaged_frames, 1U) << "one stretch";
+  EXPECT_EQ(reader.report().first_damage, written.frame_offsets[damaged]);
+  EXPECT_EQ(reader.report().frames, written.frame_offsets.size() - lost + 2);
+  EXPECT_EQ(read.events.back(), written.events.back());
+  EXPECT_EQ(reader.malformed_records(), 0U);
+  // The index leads only to where a chain begins.
+  for (const IndexEntry& entry : reader.index()) {
+    EXPECT_NE(parse_frame_header(std::span(written.file).subspan(entry.offset))->compression, Compression::continued);
+  }
+}
+
 TEST(TraceFile, DamagedFileHeaderLosesNoFrame) {
-  const Written written = write_trace(6, 500, {4096, 1});
+  const Written written = write_trace(6, 500, {4096, 1, kEachAChain});
   for (const std::size_t at : {12UL, 14UL, 15UL, 16UL, 40UL}) {
     std::vector<std::byte> file = written.file;
     file[at] ^= std::byte{0x40};

@@ -250,6 +250,35 @@ FrameBytes large_frame(std::int64_t number) {
   return *builder.finish();
 }
 
+// Frames are told from those before them: the builder must hear of one that is not in the file.
+TEST_F(TraceWriterTest, AFrameThatWasDroppedCostsNoOther) {
+  TraceWriterOptions small = options("a.swt");
+  small.queue_bytes = 4096;
+  TraceWriter writer(small);
+  FrameBuilder builder;
+  std::uint64_t random = 1;
+  const auto submit = [&](std::uint32_t launches) {
+    for (std::uint32_t i = 0; i < launches; ++i) {
+      random = random * 6364136223846793005U + 1442695040888963407U;
+      static_cast<void>(builder.add({Nanoseconds(i), Launched{{static_cast<std::uint32_t>(random >> 32U)}, {i}}}));
+    }
+    const bool kept = writer.submit(*builder.finish());
+    if (!kept) builder.note_dropped();
+    writer.flush_now();
+    return kept;
+  };
+  EXPECT_TRUE(submit(20));
+  EXPECT_TRUE(submit(20));
+  EXPECT_FALSE(submit(3000));
+  EXPECT_TRUE(submit(20));
+  EXPECT_TRUE(submit(20));
+  writer.close(end_text("exit"));
+  const ReadTrace trace = read_trace(writer.path());
+  EXPECT_TRUE(trace.whole);
+  EXPECT_EQ(trace.launches, 80U);
+  EXPECT_EQ(trace.lost, 3000U);
+}
+
 TEST_F(TraceWriterTest, AFullFileStaysWithinItsSizeCountsTheRestAndHasItsEnd) {
   TraceWriterOptions given = options("a.swt");
   given.most_bytes = std::uint64_t{1} << 20U;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "policy/trace/frame.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/sample_trace.hpp"
 
@@ -126,9 +127,10 @@ TEST_F(StatsTest, BadInputIsOneLineWithPlaceAndRemedy) {
   std::ofstream(folder_ / "foreign.swt") << "PK\x03\x04 something else entirely";
   EXPECT_THAT(complaint("foreign.swt"), HasSubstr("not a Spillway trace"));
   std::vector<std::byte> newer = tests::sample_trace();
-  newer[8] = std::byte{2};
+  newer[8] = std::byte{policy::trace::kVersion + 1};
   put("newer.swt", newer);
-  EXPECT_THAT(complaint("newer.swt"), HasSubstr("byte 8: the trace has format version 2"));
+  EXPECT_THAT(complaint("newer.swt"),
+              HasSubstr("byte 8: the trace has format version " + std::to_string(policy::trace::kVersion + 1)));
   EXPECT_THAT(complaint("missing.swt"), HasSubstr("No such file"));
   fs::create_directory(folder_ / "nothing");
   EXPECT_THAT(complaint("nothing"), HasSubstr("holds no trace"));

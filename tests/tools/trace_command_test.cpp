@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "policy/trace/frame.hpp"
 #include "tests/support/trace_maker.hpp"
 
 namespace spillway::tools {
@@ -59,11 +60,12 @@ void TraceCommandTest::expect_bad_traces_named(const std::vector<std::string>& b
     return result.err;
   };
   std::vector<std::byte> newer = tests::training_trace();
-  newer[8] = std::byte{2};
+  newer[8] = std::byte{policy::trace::kVersion + 1};
   EXPECT_THAT(complaint(put("empty.swt", {})), HasSubstr("the file is empty"));
   EXPECT_THAT(complaint(put("foreign.swt", std::vector<std::byte>(100, std::byte{'x'}))),
               HasSubstr("not a Spillway trace"));
-  EXPECT_THAT(complaint(put("newer.swt", newer)), HasSubstr("byte 8: the trace has format version 2"));
+  EXPECT_THAT(complaint(put("newer.swt", newer)),
+              HasSubstr("byte 8: the trace has format version " + std::to_string(policy::trace::kVersion + 1)));
   EXPECT_THAT(complaint("missing.swt"), HasSubstr("No such file"));
   ::mkfifo((folder_ / "pipe.swt").c_str(), 0600);  // nobody writes to it
   EXPECT_THAT(complaint("pipe.swt"), HasSubstr("is no regular file"));

@@ -1,8 +1,10 @@
 // Writes the traces that the browser tests open: make_traces FOLDER EVENTS.
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "policy/trace/frame_builder.hpp"
 #include "policy/trace/header.hpp"
@@ -41,6 +43,22 @@ std::vector<std::byte> hostile_trace() {
   return file;
 }
 
+// A program that loads for eight seconds before it first launches anything, and runs for two.
+std::vector<std::byte> late_trace() {
+  using namespace spillway::policy;
+  using namespace spillway::policy::trace;
+  std::vector<std::byte> file = encode_file_start(encode_header({}));
+  FrameBuilder builder;
+  const auto put = [&file](const std::optional<FrameBytes>& frame) {
+    if (frame) file.insert(file.end(), frame->begin(), frame->end());
+  };
+  put(builder.add({{}, DeviceSeen{{0}, {}, 1_GiB, 1_GiB, true, "A device"}}));
+  for (std::int64_t i = 0; i <= 200; ++i)
+    put(builder.add({Nanoseconds(8'000'000'000 + i * 10'000'000), Launched{{1}, {0}}}));
+  put(builder.finish());
+  return file;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -58,6 +76,12 @@ int main(int count, char** arguments) {
   damaged[damaged.size() / 2] ^= std::byte{0x40};
   write_file(folder + "/damaged.swt", damaged);
   write_file(folder + "/hostile.swt", hostile_trace());
+  write_file(folder + "/late.swt", late_trace());
+  // Three ranks; the last one was killed. By name, 10 comes before 2.
+  std::filesystem::create_directories(folder + "/ranks");
+  for (const char* const rank : {"0", "2", "10"}) {
+    write_file(folder + "/ranks/run." + rank + ".swt", sample_trace({rank, std::string_view(rank) != "10"}));
+  }
   LongTrace options;
   options.events = std::strtoull(arguments[2], nullptr, 10);
   std::ofstream file(folder + "/long.swt", std::ios::binary);

@@ -15,7 +15,8 @@ const edge = 14;
 export function makePages(events) {
   mkdirSync(pictures, { recursive: true });
   execFileSync(process.env.MAKE_TRACES, [out, String(events)]);
-  for (const name of ["sample", "cut", "damaged", "hostile", "long"]) makePage(join(out, `${name}.swt`), join(out, `${name}.html`));
+  for (const name of ["sample", "cut", "damaged", "hostile", "late", "long"]) makePage(join(out, `${name}.swt`), join(out, `${name}.html`));
+  makePage(join(out, "ranks"), join(out, "ranks.html"));
 }
 
 export function makePage(trace, page) {

@@ -3,11 +3,15 @@
 #include <zlib.h>
 
 #include <limits>
+#include <system_error>
+#include <utility>
 
 namespace spillway::tools::view {
 namespace {
 
-constexpr int kLevel = 6;
+constexpr int kLevel = 4;  // 6 takes twice as long for 3% fewer bytes: times are mostly noise
+constexpr std::size_t kWorthAThread = std::size_t{32} << 10;
+constexpr std::size_t kMostPending = 4;
 
 }  // namespace
 
@@ -42,10 +46,41 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-std::size_t Blocks::put(std::string_view raw) {
-  encoded_.push_back(base64(deflated(raw, kLevel)));
-  bytes_ += encoded_.back().size();
-  return encoded_.size() - 1;
+std::size_t Blocks::put(std::string raw) {
+  const std::size_t id = encoded_.size();
+  encoded_.emplace_back();
+  if (raw.size() < kWorthAThread) {
+    encoded_[id] = base64(deflated(raw, kLevel));
+    return id;
+  }
+  while (pending_.size() >= kMostPending) settle_oldest();
+  const auto encode = [bytes = std::move(raw)] { return base64(deflated(bytes, kLevel)); };
+  try {
+    pending_.push_back({id, std::async(std::launch::async, encode)});
+  } catch (const std::system_error&) {  // no thread can be had
+    encoded_[id] = encode();
+  }
+  return id;
+}
+
+void Blocks::settle_oldest() {
+  encoded_[pending_.front().id] = pending_.front().encoded.get();
+  pending_.pop_front();
+}
+
+std::uint64_t Blocks::bytes_of(std::size_t id) {
+  while (!pending_.empty() && pending_.front().id <= id) settle_oldest();
+  return encoded_.at(id).size();
+}
+
+const std::vector<std::string>& Blocks::encoded() {
+  while (!pending_.empty()) settle_oldest();
+  return encoded_;
+}
+
+std::vector<std::string> Blocks::take() {
+  static_cast<void>(encoded());
+  return std::move(encoded_);
 }
 
 Json Blocks::add(std::initializer_list<NamedColumn> columns) {
@@ -57,7 +92,7 @@ Json Blocks::add(std::initializer_list<NamedColumn> columns) {
     rows = each.column->rows();
     names.push_back(each.name);
   }
-  return {{"id", put(raw)}, {"rows", rows}, {"columns", names}};
+  return {{"id", put(std::move(raw))}, {"rows", rows}, {"columns", names}};
 }
 
 Json Blocks::add_texts(std::span<const std::string> texts) {
@@ -66,7 +101,7 @@ Json Blocks::add_texts(std::span<const std::string> texts) {
     if (&text != texts.data()) raw += '\n';
     for (const char c : text) raw += c == '\n' || c == '\r' ? ' ' : c;
   }
-  return {{"id", put(raw)}, {"rows", texts.size()}};
+  return {{"id", put(std::move(raw))}, {"rows", texts.size()}};
 }
 
 }  // namespace spillway::tools::view

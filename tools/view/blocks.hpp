@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <future>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -33,15 +35,22 @@ class Blocks {
   // Texts without line breaks, one a line; breaks inside become blanks.
   Json add_texts(std::span<const std::string> texts);
 
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  // What a block takes in the page. Waits for it.
+  [[nodiscard]] std::uint64_t bytes_of(std::size_t id);
   // The elements, to be put into the page.
-  [[nodiscard]] const std::vector<std::string>& encoded() const { return encoded_; }
+  [[nodiscard]] const std::vector<std::string>& encoded();
+  [[nodiscard]] std::vector<std::string> take();
 
  private:
-  std::size_t put(std::string_view raw);
+  struct Pending {
+    std::size_t id;
+    std::future<std::string> encoded;
+  };
+  std::size_t put(std::string raw);
+  void settle_oldest();
 
-  std::vector<std::string> encoded_;
-  std::uint64_t bytes_ = 0;
+  std::vector<std::string> encoded_;  // by id; empty while pending
+  std::deque<Pending> pending_;       // being deflated by other threads, while the trace is read on
 };
 
 }  // namespace spillway::tools::view

@@ -10,6 +10,7 @@ void TrafficBin::merge(const TrafficBin& later) {
   copied_in += later.copied_in;
   copied_out += later.copied_out;
   waited += later.waited;
+  named_on_host += later.named_on_host;
 }
 
 void Moves::decide(Nanoseconds time, const Decision& decision, const MoveRange& move, Allocations& allocations) {
@@ -60,6 +61,12 @@ void Moves::copied(Nanoseconds time, const Copied& copy) {
   if (copy.kind == CopyKind::device_to_host) traffic_.at(time).copied_out += copy.bytes.count();
 }
 
+void Moves::launched(Nanoseconds time, Bytes named_on_host) {
+  if (named_on_host == Bytes()) return;
+  named_on_host_ += named_on_host;
+  traffic_.at(time).named_on_host += named_on_host.count();
+}
+
 Bytes Moves::arriving(DeviceIndex device) const {
   const auto found = arriving_.find(device.value);
   return found == arriving_.end() ? Bytes() : found->second;
@@ -98,16 +105,21 @@ Json Moves::to_json(Blocks& blocks) const {
   json["traffic"] = Json::array();
   for (const unsigned factor : {1U, 4U, 16U}) {
     const TimeBins<TrafficBin> level = traffic_.coarser(factor);
-    Column in, out, copied_in, copied_out, waited;
+    Column in, out, copied_in, copied_out, waited, named_on_host;
     for (const TrafficBin& bin : level.bins()) {
       in.add(bin.in);
       out.add(bin.out);
       copied_in.add(bin.copied_in);
       copied_out.add(bin.copied_out);
       waited.add(bin.waited);
+      named_on_host.add(bin.named_on_host);
     }
-    Json block = blocks.add(
-        {{"in", &in}, {"out", &out}, {"copied_in", &copied_in}, {"copied_out", &copied_out}, {"waited", &waited}});
+    Json block = blocks.add({{"in", &in},
+                             {"out", &out},
+                             {"copied_in", &copied_in},
+                             {"copied_out", &copied_out},
+                             {"waited", &waited},
+                             {"named_on_host", &named_on_host}});
     block["width"] = level.width().count();
     json["traffic"].push_back(std::move(block));
   }

@@ -32,7 +32,8 @@ struct TrafficBin {
   std::uint64_t out = 0;        // and to the host
   std::uint64_t copied_in = 0;  // by the program
   std::uint64_t copied_out = 0;
-  std::uint64_t waited = 0;  // ns of moves that a call waited for
+  std::uint64_t waited = 0;         // ns of moves that a call waited for
+  std::uint64_t named_on_host = 0;  // bytes that launches named, and that were on the host
   void merge(const TrafficBin& later);
 };
 
@@ -44,11 +45,13 @@ class Moves {
   void finish(policy::Nanoseconds time, const policy::MoveFinished& finished, policy::Bytes crossed,
               Allocations& allocations);
   void copied(policy::Nanoseconds time, const policy::Copied& copy);
+  void launched(policy::Nanoseconds time, policy::Bytes named_on_host);
 
   // Bytes of open moves to the device.
   [[nodiscard]] policy::Bytes arriving(policy::DeviceIndex device) const;
   [[nodiscard]] const std::vector<ViewMove>& done() const { return done_; }
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+  [[nodiscard]] policy::Bytes named_on_host() const { return named_on_host_; }
   Json to_json(Blocks& blocks) const;
 
  private:
@@ -62,6 +65,7 @@ class Moves {
   std::unordered_map<std::uint32_t, policy::Bytes> arriving_;  // by device
   std::vector<ViewMove> done_;
   std::uint64_t left_out_ = 0;
+  policy::Bytes named_on_host_;
   TimeBins<TrafficBin> traffic_{kMostBins};
 };
 

@@ -20,6 +20,29 @@ std::string inside_script(const std::string& json) {
   return text;
 }
 
+void put_json(std::string& out, const std::string& id, const Json& json) {
+  // Names in a trace are bytes; what is no UTF-8 is replaced, not an exception.
+  out += "<script type=\"application/json\" id=\"" + id + "\">" +
+         inside_script(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + "</script>\n";
+}
+
+// What the page says of every trace, whichever is shown.
+Json listed_of(const Json& directory) {
+  Json listed = Json::object();
+  for (const char* const key : {"trace", "rank", "whole", "duration", "named_on_host"}) {
+    listed[key] = directory.value(key, Json());
+  }
+  std::uint64_t in = 0, out = 0;
+  for (const Json& device : directory.value("devices", Json::array())) {
+    in += device.value("moved_in", std::uint64_t{0});
+    out += device.value("moved_out", std::uint64_t{0});
+  }
+  listed["moved_in"] = in;
+  listed["moved_out"] = out;
+  listed["launches"] = directory.contains("timeline") ? directory["timeline"]["launches"] : Json(0);
+  return listed;
+}
+
 }  // namespace
 
 std::string_view page_template() {
@@ -30,17 +53,27 @@ std::string_view page_template() {
 #endif
 }
 
-std::string make_page(std::string_view page, const ViewData& data) {
+std::string make_page(std::string_view page, std::span<const ViewData> traces) {
   const std::size_t mark = page.find(kDataMark);
   const std::string_view before = page.substr(0, mark);
   const std::string_view after = mark == std::string_view::npos ? "" : page.substr(mark + kDataMark.size());
+  std::size_t bytes = page.size();
+  for (const ViewData& data : traces) {
+    for (const std::string& block : data.blocks) bytes += block.size() + 64;
+  }
   std::string out(kPageMark);
+  out.reserve(bytes + (std::size_t{1} << 20));
   out += before;
-  // Names in a trace are bytes; what is no UTF-8 is replaced, not an exception.
-  out += "<script type=\"application/json\" id=\"directory\">" +
-         inside_script(data.directory.dump(-1, ' ', false, Json::error_handler_t::replace)) + "</script>\n";
-  for (std::size_t i = 0; i < data.blocks.size(); ++i) {
-    out += "<script type=\"text/plain\" id=\"block-" + std::to_string(i) + "\">" + data.blocks[i] + "</script>\n";
+  Json listed = Json::array();
+  for (const ViewData& data : traces) listed.push_back(listed_of(data.directory));
+  put_json(out, "traces-in-page", listed);
+  for (std::size_t trace = 0; trace < traces.size(); ++trace) {
+    put_json(out, "directory-" + std::to_string(trace), traces[trace].directory);
+    for (std::size_t i = 0; i < traces[trace].blocks.size(); ++i) {
+      out += "<script type=\"text/plain\" id=\"block-" + std::to_string(trace) + "-" + std::to_string(i) + "\">";
+      out += traces[trace].blocks[i];
+      out += "</script>\n";
+    }
   }
   out += after;
   return out;

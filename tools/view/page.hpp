@@ -1,6 +1,7 @@
 // The page: the front end that was built from tools/viewer and is embedded here, with a trace's data put into it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,8 @@ namespace spillway::tools::view {
 // The front end, with a mark where the data belongs. Empty if this build has none (no Node.js when it was built).
 std::string_view page_template();
 
-// One self-contained HTML page.
-std::string make_page(std::string_view page, const ViewData& data);
+// One self-contained HTML page, of all these traces: it shows one at a time, and has a switch.
+std::string make_page(std::string_view page, std::span<const ViewData> traces);
 
 // Every page made here begins with this: a page may be written over a page, never over something else.
 inline constexpr std::string_view kPageMark = "<!doctype html><!-- made by spillway view -->";

@@ -65,14 +65,14 @@ void ItemBlocks::add(Blocks& blocks, Nanoseconds time, std::uint32_t lane, std::
 
 void ItemBlocks::finish(Blocks& blocks) {
   if (columns_[0].rows() == 0) return;
-  const std::uint64_t before = blocks.bytes();
   Json block =
       blocks.add({{"time", columns_.data()}, {"lane", &columns_[1]}, {"code", &columns_[2]}, {"extra", &columns_[3]}});
   block["first"] = first_.count();
   block["last"] = last_.count();
   block["number"] = number_;
+  if (last_block_) bytes_ += blocks.bytes_of(*last_block_);
+  last_block_ = block["id"].get<std::size_t>();
   directory_.push_back(std::move(block));
-  bytes_ += blocks.bytes() - before;
   columns_ = {};
 }
 

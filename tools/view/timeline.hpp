@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +37,7 @@ class ItemBlocks {
   static constexpr std::size_t kRows = 65536;
   static constexpr std::int64_t kTimeUnit = 32;  // ns: finer than host times mean anything, and a third fewer bytes
 
+  // No further block is begun once those before the last take `most_bytes`: the last is still being deflated.
   explicit ItemBlocks(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
   // `number`: of the launch, or 0. `extra`: duration in time units, or bytes.
   void add(Blocks& blocks, policy::Nanoseconds time, std::uint32_t lane, std::uint32_t code, std::uint64_t extra,
@@ -50,7 +52,8 @@ class ItemBlocks {
   policy::Nanoseconds first_, last_;
   std::uint64_t number_ = 0;
   std::uint64_t most_bytes_;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t bytes_ = 0;  // without the last block's
+  std::optional<std::size_t> last_block_;
   std::uint64_t items_ = 0;
   std::uint64_t left_out_ = 0;
   Json directory_ = Json::array();

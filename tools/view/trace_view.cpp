@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "policy/cost_table.hpp"
 #include "policy/explain.hpp"
 #include "tools/trace_source.hpp"
 #include "tools/view/heat_map.hpp"
@@ -32,12 +33,14 @@ struct TraceView::EventAdder {
   void operator()(const Launched& event) const {
     to.allocations_.launched(LaunchCode::of(event.shape));
     to.timeline_.launched(time, event.stream, LaunchCode::of(event.shape));
+    to.moves_.launched(time, to.run_.host_bytes());
     to.note_iteration(time);
   }
   void operator()(const GraphSeen& event) const { to.allocations_.graph(event); }
   void operator()(const GraphLaunched& event) const {
     to.allocations_.launched(LaunchCode::of(event.graph));
     to.timeline_.launched(time, event.stream, LaunchCode::of(event.graph));
+    to.moves_.launched(time, to.run_.host_bytes());
     to.note_iteration(time);
   }
   void operator()(const Copied& event) const {
@@ -112,10 +115,11 @@ Json TraceView::devices_json(const TraceSummary& summary) {
   return devices;
 }
 
-ViewData TraceView::finish(const std::string& path, const trace::TraceReader& reader) {
-  const TraceSummary summary = summarizer_.finish(path, reader);
-  ViewData data;
-  Json& json = data.directory;
+ViewReading TraceView::finish(const std::string& path, const trace::TraceReader& reader) {
+  ViewReading reading;
+  reading.summary = summarizer_.finish(path, reader);
+  const TraceSummary& summary = reading.summary;
+  Json& json = reading.data.directory;
   json["trace"] = std::filesystem::path(path).filename().string();
   json["file_bytes"] = summary.file_bytes;
   json["program"] = summary.header.program;
@@ -133,6 +137,9 @@ ViewData TraceView::finish(const std::string& path, const trace::TraceReader& re
   json["dropped"] = summary.dropped_events + summary.dropped_frames;
   json["unknown_records"] = summary.unknown_records;
   json["duration"] = std::max(Nanoseconds(1), summary.duration).count();
+  std::vector<std::string> ignored;
+  json["link_in"] = read_costs(summary.header.cost_table, ignored).link_in;
+  json["named_on_host"] = moves_.named_on_host().count();
   json["decision_count"] = summary.decision_count;
   json["refused"] = summary.refused.count;
   json["classes"] = kSpanClassNames;
@@ -150,16 +157,17 @@ ViewData TraceView::finish(const std::string& path, const trace::TraceReader& re
   json["heat_map"] = heat_map_json(allocations_.all(), moves_.done(), blocks_);
   json["moves"] = moves_.to_json(blocks_);
   json["decisions"] = decisions_.finish(blocks_);
-  data.blocks = blocks_.encoded();
-  return data;
+  reading.data.blocks = blocks_.take();
+  return reading;
 }
 
 ViewReading view_trace(const std::string& path) {
   TraceView view;
   ViewReading reading;
-  reading.problem = read_trace(
+  const auto problem = read_trace(
       path, [&](const trace::Record& record) { view.add(record); },
-      [&](const trace::TraceReader& reader) { reading.data = view.finish(path, reader); });
+      [&](const trace::TraceReader& reader) { reading = view.finish(path, reader); });
+  reading.problem = problem;
   return reading;
 }
 

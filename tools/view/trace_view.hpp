@@ -19,17 +19,24 @@
 
 namespace spillway::tools::view {
 
-// What goes into a page: the directory, and the blocks that it names.
+// What goes into a page of one trace: the directory, and the blocks that it names.
 struct ViewData {
   Json directory;
   std::vector<std::string> blocks;
+};
+
+// The text is what is wrong with a file that cannot be read.
+struct ViewReading {
+  ViewData data;
+  TraceSummary summary;
+  std::optional<std::string> problem;
 };
 
 class TraceView {
  public:
   void add(const policy::trace::Record& record);
   // Once, at the end.
-  ViewData finish(const std::string& path, const policy::trace::TraceReader& reader);
+  ViewReading finish(const std::string& path, const policy::trace::TraceReader& reader);
 
  private:
   struct EventAdder;
@@ -50,11 +57,6 @@ class TraceView {
       iteration_found_;  // where iterations end; the first: where one was found
 };
 
-// The text is what is wrong with a file that cannot be read.
-struct ViewReading {
-  ViewData data;
-  std::optional<std::string> problem;
-};
 ViewReading view_trace(const std::string& path);
 
 }  // namespace spillway::tools::view

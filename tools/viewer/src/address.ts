@@ -28,8 +28,10 @@ function readSelection(text: string, trace: Trace): Selection {
 
 export function write(view: View, trace: Trace): void {
   const parts = new URLSearchParams();
-  const whole = view.start <= 0 && view.end >= view.duration;
-  if (!whole) parts.set("t", `${Math.round(view.start)}-${Math.round(view.end)}`);
+  if (trace.which > 0) parts.set("trace", String(trace.which));
+  const [start, end] = view.opening;
+  const opening = start === 0 ? view.start <= 0 && view.end >= end : Math.abs(view.start - start) < 1 && Math.abs(view.end - end) < 1;
+  if (!opening) parts.set("t", `${Math.round(view.start)}-${Math.round(view.end)}`);
   if (view.rowsFrom > 0 || view.rowsTo < view.stack) parts.set("rows", `${Math.round(view.rowsFrom)}-${Math.round(view.rowsTo)}`);
   const selected = selectionText(view, trace);
   if (selected) parts.set("at", selected);
@@ -61,7 +63,7 @@ export function read(view: View, trace: Trace): void {
   view.search = parts.get("q") ?? "";
   view.allRows = parts.get("all") === "1";
   const time = pair(parts.get("t"));
-  view.setWindow(...(time ?? [0, view.duration]));
+  view.setWindow(...(time ?? view.opening));
   const rows = pair(parts.get("rows"));
   view.setRows(...(rows ?? [0, view.stack]));
   view.select(readSelection(parts.get("at") ?? "", trace));

@@ -13,8 +13,19 @@ export interface BlockInfo {
 
 export type Table = Record<string, Float64Array> & { rows?: never };
 
+// A page may hold several traces, each with its blocks; one is read.
+let opened = 0;
+export function openTrace(which: number): void {
+  opened = which;
+}
+
+// The text of one of the page's data elements.
+export function element(id: string): string {
+  return document.getElementById(id)?.textContent ?? "null";
+}
+
 async function unpack(id: number): Promise<Uint8Array> {
-  const text = document.getElementById(`block-${id}`)?.textContent ?? "";
+  const text = document.getElementById(`block-${opened}-${id}`)?.textContent ?? "";
   const packed = fromBase64(text);
   const stream = new Blob([packed as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());

@@ -2,7 +2,7 @@
 // bytes were. Drawn pixel by pixel from the pieces' changes, so that it is exact at every zoom.
 import { hatch, look, pixel } from "./look";
 import { kEdge, kGutter, Panel, type Spot } from "./panel";
-import { describeMove, placeName, selectMove } from "./timeline";
+import { describeMove, placeName, selectMove } from "./moves";
 import { Placement, type Trace, upper } from "./trace";
 import { hideTip, type Line, showTip } from "./tooltip";
 import * as units from "./units";

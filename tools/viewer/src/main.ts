@@ -8,7 +8,7 @@ import { Residency } from "./residency";
 import { Story } from "./story";
 import { AllocationTable } from "./table";
 import { Timeline } from "./timeline";
-import { Trace } from "./trace";
+import { Trace, traceName } from "./trace";
 import * as units from "./units";
 import { View } from "./view";
 
@@ -27,11 +27,20 @@ const kKeys: [string, string][] = [
   ["N, P", "the next or previous decision of what is selected"],
   ["F", "show what is selected"],
   ["/", "search the allocations; ↑ ↓ go through the table"],
+  ["[ ]", "the previous or next trace, where the page has more than one"],
   ["Esc", "select nothing"],
   ["T", "light or dark"],
 ];
 
-function legend(timed: boolean): void {
+// What the timeline's rows of kernels show, and of how much.
+function kernelNote(trace: Trace): string {
+  const { kernels, launches } = trace.directory.timeline;
+  if (kernels === 0) return "kernel times were not recorded: launches stand where the program made them, and gaps say nothing about the device";
+  const sampled = kernels < launches * 0.95 ? ` – sampled: ${units.count(kernels)} of ${units.count(launches)} were timed, gaps between them say nothing` : "";
+  return `kernels above, the calls that launched them below${sampled}`;
+}
+
+function legend(trace: Trace): void {
   const item = (picture: Node, text: string) => {
     const span = document.createElement("span");
     span.append(picture, text);
@@ -46,9 +55,7 @@ function legend(timed: boolean): void {
     item(swatch("device"), "in device memory"), item(swatch("host"), "on the host"), item(swatch("unplaced"), "not placed yet"),
     item(swatch("plain"), "plain device memory"), item(swatch("arriving"), "arriving"),
     item(glyph("▲"), "moved in"), item(glyph("▼"), "moved out"), item(glyph("┄"), "budget"));
-  by("timeline-note").textContent = timed
-    ? "kernels above, the calls that launched them below"
-    : "kernel times were not recorded: launches stand where the program made them, and gaps say nothing about the device";
+  by("timeline-note").textContent = kernelNote(trace);
 }
 
 function header(trace: Trace): void {
@@ -91,21 +98,45 @@ function devices(trace: Trace, view: View, redo: () => void): void {
   }));
 }
 
+// Another trace of the folder: the page begins anew with it, at the same time and order.
+function chooseTrace(which: number): void {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  for (const of of ["at", "rows", "device", "trace"]) parts.delete(of);
+  if (which > 0) parts.set("trace", String(which));
+  history.replaceState(null, "", parts.size > 0 ? `#${parts.toString()}` : location.pathname + location.search);
+  location.reload();
+}
+
+function traces(trace: Trace): void {
+  if (trace.all.length < 2) return;
+  const select = by<HTMLSelectElement>("trace");
+  select.replaceChildren(...trace.all.map((each, which) => {
+    const option = document.createElement("option");
+    option.value = String(which);
+    option.textContent = traceName(each);
+    option.selected = which === trace.which;
+    return option;
+  }));
+  select.addEventListener("change", () => chooseTrace(Number(select.value)));
+  by("traces").hidden = false;
+}
+
 async function start(): Promise<void> {
   let view: View | null = null;
   const trace = await Trace.read(() => view?.changed("data"));
   const bands = trace.directory.heat_map.bands;
-  view = new View(trace.duration, Math.max(1, bands.length > 0 ? bands[bands.length - 1].to : 1), trace.directory.whole);
+  view = new View(trace.duration, Math.max(1, bands.length > 0 ? bands[bands.length - 1].to : 1), trace.directory.whole, trace.firstSeen);
   const shown = view;
   header(trace);
+  traces(trace);
   const overview = new Overview(by("overview"), shown, trace);
   const timeline = new Timeline(by("timeline"), shown, trace);
   const heat = new HeatMap(by("heat"), shown, trace);
   const residency = new Residency(by("residency"), shown, trace);
-  const story = new Story(by("story"), shown, trace);
+  const story = new Story(by("story"), shown, trace, chooseTrace);
   const table = new AllocationTable(by("table"), shown, trace);
   const lanes = trace.directory.timeline.lanes;
-  timeline.rankFunctions(await Promise.all(lanes.map((lane) => readTable(lane.launch_levels[lane.launch_levels.length - 1]))));
+  timeline.lanes.rankFunctions(await Promise.all(lanes.map((lane) => readTable(lane.launch_levels[lane.launch_levels.length - 1]))));
 
   let frame = 0;
   const draw = () => {
@@ -142,7 +173,7 @@ async function start(): Promise<void> {
     }
   });
   const look = () => {
-    legend(timeline.timed);
+    legend(trace);
     residency.rebuild();
     draw();
   };
@@ -154,6 +185,11 @@ async function start(): Promise<void> {
     shown.changed("rows");
   };
   connect(shown, trace, story);
+  document.addEventListener("keydown", (event) => {
+    const step = event.key === "]" ? 1 : event.key === "[" ? -1 : 0;
+    const which = trace.which + step;
+    if (step !== 0 && trace.all[which] && !(event.target instanceof HTMLInputElement)) chooseTrace(which);
+  });
   Object.assign(globalThis, { spillway: { trace, view: shown } });  // for the curious, and for what takes pictures
   address.read(shown, trace);
   by<HTMLInputElement>("search").value = shown.search;

@@ -14,8 +14,8 @@ export interface Spot {
 
 export abstract class Panel {
   readonly canvas = document.createElement("canvas");
-  protected readonly context: CanvasRenderingContext2D;
-  protected width = 0;
+  readonly context: CanvasRenderingContext2D;
+  width = 0;   // in pixels, as the context counts
   protected height = 0;
   private drag: { x: number; y: number; start: number; end: number; from: number; to: number; moved: boolean; range: boolean } | null = null;
   protected range: [number, number] | null = null;  // being chosen with shift, in pixels

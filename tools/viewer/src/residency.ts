@@ -54,6 +54,13 @@ export class Residency {
     this.holder.setAttribute("aria-label", this.describe());
   }
 
+  // A moment of the time axis; nothing where it would stand across the right edge.
+  private label(time: number): string {
+    const { start, end } = this.view;
+    const room = ((end - time) / (end - start)) * (this.holder.clientWidth - kGutter - kEdge) + kEdge;
+    return room < 28 ? "" : units.moment(time, this.step, Math.max(end, -start));
+  }
+
   private options(): uPlot.Options {
     const colours = look();
     const stepped = uPlot.paths.stepped?.({ align: 1 });
@@ -73,7 +80,7 @@ export class Residency {
           const { step, at } = units.ticks(this.view.start, this.view.end, (this.holder.clientWidth - kGutter - kEdge) / 120);
           this.step = step;
           return at;
-        }, values: (_, at) => at.map((time) => units.moment(time, this.step, Math.max(this.view.end, -this.view.start))) },
+        }, values: (_, at) => at.map((time) => this.label(time)) },
         { ...axis, size: kGutter, gap: 8, splits: () => this.levels(), values: (_, at) => y(at) },
       ],
       series: [{},

@@ -1,6 +1,6 @@
 // The story of what is selected, in sentences; of the run, if nothing is.
-import { outcomeText, placeName } from "./timeline";
-import { kNote, type Trace } from "./trace";
+import { outcomeText, placeName } from "./moves";
+import { kNote, type Trace, traceName } from "./trace";
 import * as units from "./units";
 import type { View } from "./view";
 
@@ -28,7 +28,8 @@ function capital(text: string): string {
 export class Story {
   private token = 0;  // of the latest rendering: an older one that still waits for its sentences stops
 
-  constructor(private readonly holder: HTMLElement, private readonly view: View, private readonly trace: Trace) {}
+  constructor(private readonly holder: HTMLElement, private readonly view: View, private readonly trace: Trace,
+    private readonly chooseTrace: (which: number) => void) {}
 
   render(): void {
     this.token++;
@@ -62,7 +63,7 @@ export class Story {
     const device = of.devices[this.view.device];
     this.holder.append(element("h3", "", "The run"));
     const rows: [string, Child][] = [
-      ["program", of.arguments.length > 0 ? [of.arguments[0].split("/").pop(), ...of.arguments.slice(1)].join(" ") : of.program || "unknown"],
+      ["program", this.program()],
       ["started", `${of.start || "unknown"}${of.host ? ` on ${of.host}` : ""}${of.rank ? `, rank ${of.rank}` : ""}, pid ${of.pid}`],
       ["took", units.duration(this.view.duration)],
       ["launches", units.count(of.timeline.launches)],
@@ -78,11 +79,35 @@ export class Story {
     if (of.refused > 0) rows.push(["refused", units.plural(of.refused, "allocation")]);
     rows.push(["driver, Spillway", `${of.driver || "unknown"}, ${of.build || "unknown"}`]);
     this.holder.append(this.facts(rows));
+    this.ranks();
     this.topMovers();
     this.notes();
     const settings = element("details", "", element("summary", "", "Settings"));
     settings.append(this.facts(of.settings.map(([key, value]) => [key, value === "" ? "–" : value])));
     this.holder.append(settings);
+  }
+
+  // Files without their folders, which are in the tooltip.
+  private program(): HTMLElement {
+    const { arguments: given, program } = this.trace.directory;
+    const bare = given.map((each) => (/^\/[^\s]+$/.test(each) ? each.split("/").pop() || each : each));
+    const shown = element("span", "", bare.join(" ") || program || "unknown");
+    shown.title = given.join(" ");
+    return shown;
+  }
+
+  // All traces of the page beside each other.
+  private ranks(): void {
+    const { all, which, directory } = this.trace;
+    if (all.length < 2) return;
+    this.holder.append(element("h4", "", `All ${all.length} traces`));
+    const list = element("ol", "list ranks");
+    for (const [index, each] of all.entries()) {
+      const stall = directory.link_in > 0 && each.named_on_host > 0 ? `, stalled for ${units.duration((each.named_on_host / directory.link_in) * 1e9)} at most` : "";
+      list.append(element("li", index === which ? "shown" : "", link(traceName(each), () => this.chooseTrace(index)),
+        `: ${units.duration(each.duration)}, ${units.plural(each.launches, "launch", "launches")}, ${units.bytes(each.moved_in)} in, ${units.bytes(each.moved_out)} out${stall}${each.whole ? "" : ", incomplete"}`));
+    }
+    this.holder.append(list);
   }
 
   private topMovers(): void {

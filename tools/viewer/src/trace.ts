@@ -1,5 +1,5 @@
 // The trace as the panels read it: the directory, the tables that are always needed, and answers to common questions.
-import { type BlockInfo, LazyTables, readTable, readTexts, type Table } from "./blocks";
+import { type BlockInfo, element, LazyTables, openTrace, readTable, readTexts, type Table } from "./blocks";
 
 export interface Lane {
   name: string;
@@ -38,6 +38,8 @@ export interface Directory {
   dropped: number;
   unknown_records: number;
   duration: number;
+  link_in: number;        // bytes a second, by the trace's cost table
+  named_on_host: number;  // bytes that launches named and that were on the host, all added up
   decision_count: number;
   refused: number;
   classes: string[];
@@ -78,6 +80,22 @@ export interface Directory {
   decisions: BlockInfo & { sentences: number[]; sentences_each: number; left_out: number };
 }
 
+// Of each trace in the page, whichever is shown.
+export interface Listed {
+  trace: string;
+  rank: string;
+  whole: boolean;
+  launches: number;
+  duration: number;
+  moved_in: number;
+  moved_out: number;
+  named_on_host: number;
+}
+
+export function traceName(of: Listed): string {
+  return of.rank === "" ? of.trace : `rank ${of.rank}`;
+}
+
 export const enum Placement { Unplaced = 0, Device = 1, Host = 2, Both = 3 }
 export const enum Outcome { Done = 0, Failed = 1, Cancelled = 2 }
 export const kBlocking = 2;
@@ -111,7 +129,7 @@ export class Trace {
   private constructor(
     readonly directory: Directory, readonly allocations: Table, readonly evidence: string[], readonly places: Float64Array,
     readonly pieces: Table, readonly changes: Table, readonly moves: Table, readonly decisions: Table,
-    readonly iterations: Table, readonly shapes: Table, ready: () => void) {
+    readonly iterations: Table, readonly shapes: Table, readonly all: Listed[], readonly which: number, ready: () => void) {
     this.items = new LazyTables(48, ready);
     this.levels = new LazyTables(400, ready);
     const rows = allocations.id.length;
@@ -138,7 +156,11 @@ export class Trace {
   }
 
   static async read(ready: () => void): Promise<Trace> {
-    const directory = JSON.parse(document.getElementById("directory")?.textContent ?? "null") as Directory;
+    const all = JSON.parse(element("traces-in-page")) as Listed[];
+    const wanted = Number(new URLSearchParams(location.hash.slice(1)).get("trace") ?? 0);
+    const which = all[wanted] ? wanted : 0;
+    openTrace(which);
+    const directory = JSON.parse(element(`directory-${which}`)) as Directory;
     const of = directory.allocations;
     const [allocations, evidence, places, pieces, changes, moves, decisions, iterations, ids, names, shapes] =
       await Promise.all([
@@ -148,11 +170,21 @@ export class Trace {
         readTexts(of.function_names), readTable(of.shapes.table),
       ]);
     const trace = new Trace(directory, allocations, evidence, places.from, pieces, changes, moves, decisions, iterations,
-      shapes, ready);
+      shapes, all, which, ready);
     for (let i = 0; i < ids.id.length; i++) {
       trace.functions.set(ids.id[i], { full: names[2 * i], bare: names[2 * i + 1] });
     }
     return trace;
+  }
+
+  // When the run first did something that is shown. Programs may load and read for long before.
+  get firstSeen(): number {
+    let first = this.duration;
+    for (const blocks of [this.directory.timeline.launch_blocks, this.directory.timeline.copy_blocks]) {
+      if (blocks.length > 0) first = Math.min(first, blocks[0].first ?? 0);
+    }
+    for (const times of [this.decisions.time, this.allocations.asked]) if (times.length > 0) first = Math.min(first, times[0]);
+    return Math.max(0, first);
   }
 
   get iterationCount(): number {

@@ -23,7 +23,7 @@ export class View {
   allRows = false;
   private listeners: ((change: Change) => void)[] = [];
 
-  constructor(readonly duration: number, readonly stack: number, readonly complete = true) {
+  constructor(readonly duration: number, readonly stack: number, readonly complete = true, private readonly firstSeen = 0) {
     this.end = duration;
     this.rowsTo = stack;
   }
@@ -34,6 +34,12 @@ export class View {
 
   changed(change: Change): void {
     for (const listener of this.listeners) listener(change);
+  }
+
+  // What is shown at first: the run, without a beginning in which nothing happened if that is a large part of it.
+  get opening(): [number, number] {
+    const { firstSeen, duration } = this;
+    return firstSeen < duration * 0.15 ? [0, duration] : [firstSeen - (duration - firstSeen) * 0.03, duration];
   }
 
   // Keeps the window inside the run, with a little room at both ends, and no narrower than a microsecond.
