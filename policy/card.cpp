@@ -89,6 +89,10 @@ void Card::advise(const AdviseRange& advice) {
       case Advice::prefer_host:
         chunk.prefers_host = true;
         break;
+      case Advice::probe:
+        chunk.mapped = false;
+        chunk.prefers_host = true;
+        break;
       case Advice::prefer_device:
       case Advice::unset_preferred:
         chunk.prefers_host = false;

@@ -33,6 +33,8 @@ enum class Reason : std::uint8_t {
   learned_class = 17,     // the class of the span
   over_working_set = 18,  // one launch touches more than the window holds
   oom_first = 19,         // memory.oom_first: would spill, and the program shall have a chance to free first
+  hot = 20,               // a probe in it was used (policy/heat.hpp)
+  second_chance = 21,     // longest in HBM of a sparse range without being seen in use
 };
 
 struct Cause {
@@ -86,6 +88,7 @@ enum class Advice : std::uint8_t {
   unset_preferred = 4,
   read_mostly = 5,
   unset_read_mostly = 6,
+  probe = 7,  // on the host, and unmapped on purpose: the first use is a fault that is seen, and moves nothing
 };
 
 // Advice on a range of a managed allocation. Never moves pages by itself.

@@ -36,6 +36,8 @@ std::string telemetry_note(const TelemetryChanged& event) {
       return "CUPTI refused" + detail + ": kernel times and page traffic are not known";
     case TelemetryState::yielded:
       return "CUPTI is somebody else's" + detail + ": no kernel times until that ends";
+    case TelemetryState::pages_watched:
+    case TelemetryState::pages_lost:
     case TelemetryState::window_lost:
       break;
   }
@@ -439,6 +441,8 @@ void Engine::State::on(const Filled& event) {
 
 // Said once each time it changes; lost windows only the first time.
 void Engine::State::on(const TelemetryChanged& event) {
+  // What follows from it, the mode says.
+  if (event.state == TelemetryState::pages_watched || event.state == TelemetryState::pages_lost) return;
   const bool lost = event.state == TelemetryState::window_lost;
   if (lost ? window_lost_once : telemetry == event.state) return;
   if (lost) {
@@ -527,6 +531,7 @@ bool Engine::would_spill(const AllocationRequested& request) const {
 const Settings& Engine::settings() const { return state_->settings; }
 std::uint64_t Engine::ignored_events() const { return state_->ignored; }
 LaunchNumber Engine::launches() const { return state_->launches; }
+bool Engine::wants_page_hits() const { return state_->mode && state_->mode->wants_page_hits(); }
 LaunchCount Engine::iteration() const { return state_->mode ? state_->mode->iteration() : LaunchCount(); }
 
 std::string Engine::check_invariants() const {

@@ -58,6 +58,9 @@ class Engine {
   // Of the iteration that the mode has found; zero if there is none.
   [[nodiscard]] LaunchCount iteration() const;
 
+  // Whether telemetry shall tell of pages that faults map (PageTraffic::remote_map).
+  [[nodiscard]] bool wants_page_hits() const;
+
   // Slow, complete check of every invariant; the text names the first one broken, empty if all hold. Tests and fuzzers.
   [[nodiscard]] std::string check_invariants() const;
 

@@ -193,7 +193,13 @@ struct KernelTimed {
   friend bool operator==(const KernelTimed&, const KernelTimed&) = default;
 };
 
-enum class PageTraffic : std::uint8_t { host_to_device = 0, device_to_host = 1, gpu_fault = 2, cpu_fault = 3 };
+enum class PageTraffic : std::uint8_t {
+  host_to_device = 0,
+  device_to_host = 1,
+  gpu_fault = 2,
+  cpu_fault = 3,
+  remote_map = 4,  // a fault mapped host pages where they are: a probe was used
+};
 struct PagesObserved {
   PageTraffic traffic = PageTraffic::gpu_fault;
   Address address;
@@ -213,8 +219,16 @@ struct TimePassed {
 };
 
 // How telemetry fares: said when it changes, for people; `window_lost` whenever a window's kernel times could not be
-// told apart and were thrown away.
-enum class TelemetryState : std::uint8_t { running = 0, absent = 1, refused = 2, yielded = 3, window_lost = 4 };
+// told apart and were thrown away. Between `pages_watched` and the next `pages_lost` each use of a probe is told.
+enum class TelemetryState : std::uint8_t {
+  running = 0,
+  absent = 1,
+  refused = 2,
+  yielded = 3,
+  window_lost = 4,
+  pages_watched = 5,
+  pages_lost = 6,
+};
 struct TelemetryChanged {
   TelemetryState state = TelemetryState::running;
   std::string detail;  // the library that is used, or what was refused

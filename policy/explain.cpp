@@ -45,6 +45,8 @@ std::string advice_text(Advice advice) {
       return "may be copied, being read only";
     case Advice::unset_read_mostly:
       return "is no longer copied";
+    case Advice::probe:
+      return "is unmapped on the host, to see whether it is used";
   }
   return "is advised";
 }
@@ -139,6 +141,10 @@ std::string reason_text(Reason reason) {
       return "because one launch touches more than the window holds";
     case Reason::oom_first:
       return "so that the program may free memory before any of it spills";
+    case Reason::hot:
+      return "because it was seen in use";
+    case Reason::second_chance:
+      return "because of its range it has been in HBM longest without being seen in use";
   }
   return "for a reason that this version does not know";
 }

@@ -68,6 +68,15 @@ const LaunchSite& LaunchBook::site(LaunchShapeId shape) const {
   return at < sites.size() && sites[at].shape == shape ? sites[at] : nameless;
 }
 
+bool LaunchBook::reach_known(LaunchShapeId shape, std::uint16_t argument) const {
+  const LaunchSite& known = site(shape);
+  if (known.reaching != Reaching::by_threads) return false;
+  for (std::size_t i = 0; i < known.pointers.size(); ++i) {
+    if (known.pointers[i].argument == argument) return reach_.of(known.function, i, known.threads) != Bytes();
+  }
+  return false;
+}
+
 void LaunchBook::uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const {
   const LaunchSite& known = site(shape);
   if (known.kernels.empty()) return uses_of(known, spans, now, out);

@@ -52,8 +52,8 @@ class LaunchBook {
  public:
   static constexpr std::size_t kMostShapes = std::size_t{1} << 17;
 
-  // Graph launches have no shape: they are known by their kernels, which must be learned each by itself. Their shapes get
-  // numbers from 2^31 up.
+  // Graph launches have no shape: they are known by their kernels, which must be learned each by itself. Their shapes
+  // get numbers from 2^31 up.
   LaunchShapeId graph_shape(std::span<const LaunchShapeId> kernels);
 
   [[nodiscard]] static bool is_graph(LaunchShapeId shape) { return (shape.value >> 31) != 0; }
@@ -64,6 +64,8 @@ class LaunchBook {
 
   // A shape that is unknown or forgotten names nothing.
   [[nodiscard]] const LaunchSite& site(LaunchShapeId shape) const;
+  // How far the launch reaches from this argument's pointers is known, so that it uses all that it is taken to use.
+  [[nodiscard]] bool reach_known(LaunchShapeId shape, std::uint16_t argument) const;
   // The spans this launch uses, cut and marked as used now; appended to `out`, each span once a kernel.
   void uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const;
 

@@ -61,7 +61,7 @@ std::vector<ChunkNeed> chunk_needs(AllocationId allocation, const Pin& whole, st
 std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learned& learned, const Residency& residency,
                          std::vector<Piece>& out) {
   const std::vector<Chunk>& chunks = residency.chunks(allocation);
-  const std::vector<ChunkNeed> all = chunk_needs(allocation, whole, chunks.size(), learned);
+  std::vector<ChunkNeed> all = chunk_needs(allocation, whole, chunks.size(), learned);
   const ChunkNeed* before = nullptr;
   std::uint32_t left_out = 0;
   for (std::uint32_t index = 0; index < chunks.size(); ++index) {
@@ -72,7 +72,8 @@ std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learne
       ++left_out;
       continue;
     }
-    const ChunkNeed& need = all[index];
+    ChunkNeed& need = all[index];
+    need.crossings *= learned.heat.factor(allocation, {index}, in_hbm ? Heat::Where::hbm : Heat::Where::host);
     if (before == nullptr || !alike(*before, need) || out.back().in_hbm != in_hbm ||
         out.back().host_pages != chunk.host_pages || out.back().range.count == kMostChunks) {
       Piece piece;

@@ -5,6 +5,7 @@
 
 #include "policy/access_history.hpp"
 #include "policy/classes.hpp"
+#include "policy/heat.hpp"
 #include "policy/iteration_profile.hpp"
 #include "policy/planner.hpp"
 #include "policy/residency.hpp"
@@ -26,6 +27,7 @@ struct Learned {
   const Classes& classes;
   const SpanMap& spans;
   const std::vector<Pin>& pins;  // by span id; empty: no rules
+  const Heat& heat;
 };
 
 // Appends the pieces of one allocation, in order of offset, none larger than 32 MiB: the size from which a call is

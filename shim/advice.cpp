@@ -27,14 +27,32 @@ DriverAdvice driver_advice(policy::Advice advice) {
       return {CU_MEM_ADVISE_SET_READ_MOSTLY, false};
     case policy::Advice::unset_read_mostly:
       return {CU_MEM_ADVISE_UNSET_READ_MOSTLY, false};
+    case policy::Advice::probe:
+      break;
   }
   return {CU_MEM_ADVISE_SET_ACCESSED_BY, false};
+}
+
+// Measured: without AccessedBy, a preference for the device takes the mappings of host pages away and moves nothing;
+// the one for the host makes the next fault map the page where it is.
+policy::DriverResult unmap_on_host(policy::DeviceIndex device, policy::Address address, policy::Bytes bytes) {
+  using policy::Advice;
+  for (const Advice step : {Advice::unset_accessed_by, Advice::prefer_device, Advice::prefer_host}) {
+    if (const policy::DriverResult result = give_advice(device, address, bytes, step); !result.ok()) {
+      // Half of it would let pages move by faults.
+      give_advice(device, address, bytes, Advice::prefer_host);
+      give_advice(device, address, bytes, Advice::accessed_by);
+      return result;
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
 policy::DriverResult give_advice(policy::DeviceIndex device, policy::Address address, policy::Bytes bytes,
                                  policy::Advice advice) {
+  if (advice == policy::Advice::probe) return unmap_on_host(device, address, bytes);
   const Driver& real = driver();
   const DriverAdvice wanted = driver_advice(advice);
   const int ordinal = static_cast<int>(device.value);

@@ -1,5 +1,6 @@
 #include "shim/cupti_records.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -24,9 +25,9 @@ KernelRecord kernel_of(const KernelLayout& record) {
   KernelRecord kernel;
   kernel.stream = {(std::uint64_t{record.contextId} << 32U) | record.streamId};
   kernel.correlation = record.correlationId;
-  kernel.key = policy::kernel_key(
-      policy::name_key(record.name == nullptr ? "" : record.name),
-      wide_product(record.gridX, record.gridY, record.gridZ) * wide_product(record.blockX, record.blockY, record.blockZ));
+  kernel.key = policy::kernel_key(policy::name_key(record.name == nullptr ? "" : record.name),
+                                  wide_product(record.gridX, record.gridY, record.gridZ) *
+                                      wide_product(record.blockX, record.blockY, record.blockZ));
   kernel.start = record.start;
   kernel.end = record.end;
   kernel.of_graph = record.graphNodeId != 0;
@@ -48,12 +49,33 @@ bool pages_of(const CounterLayout& record, policy::PagesObserved& pages) {
     case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT:
       pages = {policy::PageTraffic::cpu_fault, {record.address}, {}};
       return true;
+    case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP:
+      // A whole chunk is mapped because we told the driver to; less is a fault.
+      pages = {policy::PageTraffic::remote_map, {record.address}, policy::Bytes(record.value)};
+      return record.value < policy::kChunk.count();
     default:
       return false;
   }
 }
 
+// The pages of a chunk are mapped one by one, in any order, and say the same.
+bool add_to_its_chunk(std::vector<policy::PagesObserved>& all, const policy::PagesObserved& pages) {
+  constexpr std::size_t kLookBack = 64;
+  const auto chunk = [](policy::Address address) { return address.value / policy::kChunk.count(); };
+  for (std::size_t back = 1; back <= std::min(all.size(), kLookBack); ++back) {
+    policy::PagesObserved& other = all[all.size() - back];
+    if (other.traffic != policy::PageTraffic::remote_map || chunk(other.address) != chunk(pages.address)) continue;
+    other.bytes += pages.bytes;
+    return true;
+  }
+  return false;
+}
+
 void add_pages(std::vector<policy::PagesObserved>& all, const policy::PagesObserved& pages) {
+  if (pages.traffic == policy::PageTraffic::remote_map) {
+    if (!add_to_its_chunk(all, pages)) all.push_back(pages);
+    return;
+  }
   if (!all.empty() && pages.bytes > policy::Bytes() && all.back().traffic == pages.traffic &&
       all.back().address + all.back().bytes == pages.address) {
     all.back().bytes += pages.bytes;

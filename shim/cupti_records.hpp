@@ -25,7 +25,7 @@ struct KernelRecord {
 
 struct CuptiRecords {
   std::vector<KernelRecord> kernels;
-  std::vector<policy::PagesObserved> pages;  // neighbours that followed each other are one
+  std::vector<policy::PagesObserved> pages;  // neighbours that followed each other are one, and all maps of a chunk
   std::size_t dropped = 0;                   // by CUPTI, or for want of memory
 };
 

@@ -90,6 +90,7 @@ void Session::run_policy_thread() {
   while (!stopping_.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(tick);
     Work work;
+    bool pages_wanted = false;
     const auto moment = std::chrono::steady_clock::now();
     const bool flushes = moment - last_flush >= kFlushEvery;
     {
@@ -98,6 +99,7 @@ void Session::run_policy_thread() {
       const Nanoseconds began(now() - started_);
       drain(work);
       if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began, telemetry_use());
+      pages_wanted = engine_.wants_page_hits();
       tick = events_ != before ? kBusyTick : std::min(tick * 2, kIdleTick);
       if (flushes) {
         // Silence needs no clock: a waiting program writes no trace.
@@ -107,6 +109,7 @@ void Session::run_policy_thread() {
         last_flush = moment;
       }
     }
+    if (telemetry_) telemetry_->watch_pages(pages_wanted);
     carry_out(work);
     migration_.look_for_stuck_calls();
     // Twice, as threads come and go between the looks of one.

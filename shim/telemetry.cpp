@@ -28,6 +28,9 @@ constexpr std::chrono::milliseconds kStopWithin{1000};
 // Kernels of more launches than the clock lets into a window: the policy thread may be late.
 constexpr std::size_t kMostLaunches = 8 * policy::SampleClock::kLongest;
 
+// Somebody else's CUPTI is asked for again after so long.
+constexpr std::int64_t kTryAgainAfter = 500'000'000;
+
 constinit std::atomic<Telemetry*> the_telemetry{nullptr};
 
 void CUPTIAPI ignore_callback(void* /*data*/, CUpti_CallbackDomain /*domain*/, CUpti_CallbackId /*id*/,
@@ -103,25 +106,124 @@ void Telemetry::tick(policy::LaunchNumber latest, policy::LaunchCount iteration,
   changed_.notify_all();
 }
 
+void Telemetry::watch_pages(bool wanted) {
+  const std::lock_guard lock(mutex_);
+  pages_wanted_ = wanted;
+  if (wanted != pages_on_.load()) changed_.notify_all();
+}
+
+Telemetry::Work Telemetry::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  if (phase_ != Phase::off) phase_ = phase_ == Phase::asked ? Phase::asked : Phase::idle;
+  const auto begins = [this] {
+    return pages_wanted_ && !pages_on_.load() && phase_ != Phase::off && now() >= pages_again_at_;
+  };
+  const auto ends = [this] { return pages_lost_ || (!pages_wanted_ && pages_on_.load()); };
+  const auto some = [&] { return stopping_ || phase_ == Phase::asked || begins() || ends(); };
+  if (pages_on_.load()) {
+    changed_.wait_for(lock, kFlushRecordsEvery, some);
+  } else {
+    changed_.wait(lock, some);
+  }
+  if (stopping_) return Work::stop;
+  if (ends()) return Work::end_pages;
+  if (phase_ == Phase::asked) return Work::window;
+  return begins() ? Work::begin_pages : Work::tell_pages;
+}
+
 void Telemetry::run() {
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      if (phase_ != Phase::asked) phase_ = phase_ == Phase::off ? Phase::off : Phase::idle;
-      changed_.wait(lock, [this] { return stopping_ || phase_ == Phase::asked; });
-      if (stopping_) break;
-    }
+  for (Work work = wait_for_work(); work != Work::stop; work = wait_for_work()) {
     try {
-      run_window();
+      switch (work) {
+        case Work::window:
+          run_window();
+          break;
+        case Work::begin_pages:
+          begin_pages();
+          break;
+        case Work::end_pages:
+          end_pages();
+          break;
+        case Work::tell_pages:
+          tell_pages();
+          break;
+        case Work::stop:
+          break;
+      }
     } catch (...) {
       // Without memory for its books there is no telemetry; the program goes on.
       const std::lock_guard lock(mutex_);
       phase_ = Phase::off;
+      pages_wanted_ = false;
     }
+  }
+  try {
+    end_pages();
+  } catch (...) {
   }
   const std::lock_guard lock(mutex_);
   done_ = true;
   changed_.notify_all();
+}
+
+void Telemetry::begin_pages() {
+  const Cupti* cupti = open_cupti();  // takes the loader's lock
+  bool begun = false;
+  if (cupti != nullptr) {
+    const std::lock_guard lock(cupti_mutex_);
+    cupti_ = cupti;
+    begun = begin_pages(*cupti);
+  }
+  if (!begun) {
+    const std::lock_guard lock(mutex_);
+    pages_again_at_ = now() + kTryAgainAfter;
+    return;
+  }
+  if (!std::exchange(exit_watched_, true)) std::atexit(at_exit);
+  report_({TelemetryChanged{TelemetryState::pages_watched, {}}});
+}
+
+bool Telemetry::begin_pages(const Cupti& cupti) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    yielded_ = false;
+  }
+  TelemetryChanged changed;
+  if (anybody_else(cupti, changed)) return false;
+  if (buffers_.take_over(cupti) != CUPTI_SUCCESS) return false;
+  buffers_ours_ = true;
+  switch_counters_on(cupti);
+  pages_on_.store(counters_on_);
+  if (!counters_on_) give_back(cupti);
+  return counters_on_;
+}
+
+void Telemetry::end_pages() {
+  bool lost = false;
+  {
+    const std::lock_guard lock(cupti_mutex_);
+    if (pages_on_.exchange(false)) {
+      lost = true;
+      give_back(*cupti_);
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    lost = std::exchange(pages_lost_, false) || lost;
+    pages_again_at_ = now() + kTryAgainAfter;
+  }
+  collect();
+  kernels_.clear();
+  if (lost) report_({TelemetryChanged{TelemetryState::pages_lost, {}}});
+}
+
+void Telemetry::tell_pages() {
+  if (!pages_on_.load()) return;
+  flush(*cupti_);
+  collect();
+  kernels_.clear();
+  dropped_ = 0;
 }
 
 void Telemetry::run_window() {
@@ -143,11 +245,8 @@ void Telemetry::run_window() {
     if (phase_ == Phase::asked) phase_ = Phase::idle;
     return;
   }
-  if (!exit_watched_) {
-    // CUPTI's own end comes after what was registered after its start.
-    exit_watched_ = true;
-    std::atexit(at_exit);
-  }
+  // CUPTI's own end comes after what was registered after its start.
+  if (!std::exchange(exit_watched_, true)) std::atexit(at_exit);
   watch_until_closed(*cupti);
   settle(*cupti);
 }
@@ -207,17 +306,24 @@ bool Telemetry::open(const Cupti& cupti, TelemetryChanged& changed) {
 }
 
 CUptiResult Telemetry::switch_on(const Cupti& cupti) {
-  static constexpr CUpti_ActivityUnifiedMemoryCounterKind kCounters[] = {
-      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD,
-      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH,
-      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT,
-      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT};
   marks_ = {};
   marks_.before_on = time();
   const CUptiResult result = cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   marks_.on = time();
   if (result != CUPTI_SUCCESS) return result;
   kinds_on_ = true;
+  const CUptiResult configured = counters_on_ ? CUPTI_SUCCESS : switch_counters_on(cupti);
+  if (!counters_on_) SPILLWAY_LOG(debug, "CUPTI does not count pages here ({})", cupti_error(cupti, configured));
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult Telemetry::switch_counters_on(const Cupti& cupti) {
+  static constexpr CUpti_ActivityUnifiedMemoryCounterKind kCounters[] = {
+      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD,
+      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH,
+      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT,
+      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT,
+      CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP};
   std::vector<CUpti_ActivityUnifiedMemoryCounterConfig> configs;
   for (std::uint32_t device = 0; device < plan_.devices; ++device) {
     for (const auto kind : kCounters) {
@@ -229,22 +335,26 @@ CUptiResult Telemetry::switch_on(const Cupti& cupti) {
       cupti.cuptiActivityConfigureUnifiedMemoryCounter(configs.data(), static_cast<std::uint32_t>(configs.size()));
   counters_on_ = configured == CUPTI_SUCCESS &&
                  cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER) == CUPTI_SUCCESS;
-  if (!counters_on_) SPILLWAY_LOG(debug, "CUPTI does not count pages here ({})", cupti_error(cupti, configured));
-  return CUPTI_SUCCESS;
+  return configured;
 }
 
+// What the pages are watched by stays on.
 void Telemetry::switch_off(const Cupti& cupti) {
-  if (!kinds_on_) return;
-  marks_.before_off = time();
-  cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  marks_.off = time();
-  if (counters_on_) cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
-  kinds_on_ = counters_on_ = false;
+  if (kinds_on_) {
+    marks_.before_off = time();
+    cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    marks_.off = time();
+    kinds_on_ = false;
+  }
+  if (counters_on_ && !pages_on_.load()) {
+    cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
+    counters_on_ = false;
+  }
 }
 
 void Telemetry::give_back(const Cupti& cupti) {
   switch_off(cupti);
-  if (!std::exchange(buffers_ours_, false)) return;
+  if (pages_on_.load() || !std::exchange(buffers_ours_, false)) return;
   cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   buffers_.give_back(cupti);
 }
@@ -255,9 +365,11 @@ void Telemetry::step_aside() {
   try {
     const std::lock_guard lock(own->cupti_mutex_);
     if (own->cupti_ == nullptr || (!own->kinds_on_ && !own->buffers_ours_)) return;
+    const bool pages = own->pages_on_.exchange(false);
     own->give_back(*own->cupti_);
     const std::lock_guard inner(own->mutex_);
     own->yielded_ = true;
+    own->pages_lost_ = own->pages_lost_ || pages;
     own->changed_.notify_all();
   } catch (...) {
   }
@@ -377,6 +489,9 @@ void Telemetry::say(const TelemetryChanged& changed) {
     case TelemetryState::window_lost:
       SPILLWAY_LOG_ONCE(debug, "a window of kernel times was thrown away: {}", changed.detail);
       break;
+    case TelemetryState::pages_watched:
+    case TelemetryState::pages_lost:
+      break;  // reported, and not said
   }
   report_({changed});
 }

@@ -5,6 +5,9 @@
 // (policy/kernel_matching.hpp). Outside of a window CUPTI is as the program left it. Nothing is done on the launch
 // path.
 //
+// While policy has a use for it, the unified-memory counters stay on between windows and what they tell is reported
+// every few milliseconds: the uses of probes (policy/heat.hpp).
+//
 // A program that uses CUPTI itself is heard of at the door (cupti_hooks.hpp): the window ends, and all is given back,
 // before its call goes on. Any failure ends telemetry with one message and one note, and changes nothing else.
 //
@@ -55,6 +58,8 @@ class Telemetry {
   // window opens while nobody has a use for it.
   enum class Use : std::uint8_t { none, some };
   void tick(policy::LaunchNumber latest, policy::LaunchCount iteration, policy::Nanoseconds drained, Use use);
+  // After each turn of the policy thread: whether pages shall be watched between windows. Without a lock.
+  void watch_pages(bool wanted);
   // Ends a window and the thread, within a second or it is left behind. At exit, before CUPTI's own end.
   void stop();
   // In the child of a fork: there is no telemetry.
@@ -63,8 +68,16 @@ class Telemetry {
  private:
   enum class Phase : std::uint8_t { idle, asked, open, settling, off };
 
+  enum class Work : std::uint8_t { stop, window, begin_pages, end_pages, tell_pages };
   void run();
+  Work wait_for_work();
   void run_window();
+  void begin_pages();
+  // With `cupti_mutex_`; false if they cannot be watched now.
+  bool begin_pages(const Cupti& cupti);
+  void end_pages();
+  void tell_pages();
+  CUptiResult switch_counters_on(const Cupti& cupti);
   // With `cupti_mutex_`; false if there is no window to be had, and `changed` says why.
   bool open(const Cupti& cupti, policy::TelemetryChanged& changed);
   bool anybody_else(const Cupti& cupti, policy::TelemetryChanged& changed);
@@ -94,6 +107,7 @@ class Telemetry {
   bool counters_on_ = false;
   bool buffers_ours_ = false;
   bool exit_watched_ = false;
+  std::atomic<bool> pages_on_{false};  // changed with `cupti_mutex_`
   policy::WatchMarks marks_;
   std::int64_t clock_offset_ = 0;  // CUPTI's clock less ours
 
@@ -107,6 +121,9 @@ class Telemetry {
   bool done_ = false;
   policy::LaunchNumber latest_;
   policy::Nanoseconds drained_;
+  bool pages_wanted_ = false;
+  bool pages_lost_ = false;          // taken by the program, and not told yet
+  std::int64_t pages_again_at_ = 0;  // `now()` before which it is not tried again
   std::vector<policy::WatchedLaunch> launches_;
   std::optional<policy::WatchedLaunch> before_;  // the last one told outside of a window
 

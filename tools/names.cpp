@@ -45,7 +45,7 @@ const char* outcome_name(MoveOutcome outcome) {
 }
 
 const char* page_traffic_name(PageTraffic traffic) {
-  static constexpr std::array kWords = {"host_to_device", "device_to_host", "gpu_fault", "cpu_fault"};
+  static constexpr std::array kWords = {"host_to_device", "device_to_host", "gpu_fault", "cpu_fault", "remote_map"};
   return word(kWords, traffic);
 }
 

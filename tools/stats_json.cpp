@@ -73,7 +73,8 @@ Json telemetry_of(const TraceSummary& summary) {
           {"lost_windows", summary.lost_windows},
           {"spilled_pages_in", pair_of(summary.spilled_page_traffic[0])},
           {"spilled_pages_out", pair_of(summary.spilled_page_traffic[1])},
-          {"spilled_gpu_faults", summary.spilled_page_traffic[2].count}};
+          {"spilled_gpu_faults", summary.spilled_page_traffic[2].count},
+          {"probes_used", summary.spilled_page_traffic[4].count}};
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ std::string traffic_table(const TraceSummary& summary) {
   static constexpr std::array kCopies = {"program's copies, host to device", "program's copies, device to host",
                                          "program's copies, device to device", "program's copies, unknown direction"};
   static constexpr std::array kTraffic = {"pages in, as the driver counted", "pages out, as the driver counted",
-                                          "GPU page faults", "CPU page faults"};
+                                          "GPU page faults", "CPU page faults", "probes used"};
   TextTable table({{"traffic", Align::left}, {"count"}, {"bytes"}});
   const auto add = [&table](const char* name, const CountAndBytes& of) {
     if (of.count > 0) table.add({name, grouped(of.count), format_bytes(of.bytes)});

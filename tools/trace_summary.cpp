@@ -141,7 +141,7 @@ struct TraceSummarizer::EventAdder {
       return;
     }
     static constexpr std::array kStates = {"running", "absent", "refused", "yielded"};
-    summary.telemetry = kStates[index_of(event.state)];
+    if (index_of(event.state) < kStates.size()) summary.telemetry = kStates[index_of(event.state)];
   }
   void operator()(const EventsDropped& event) const { summary.dropped_events += event.count; }
   template <class Other>
@@ -261,7 +261,9 @@ const char* name_of(Reason reason) {
                                         "watchdog",
                                         "learned_class",
                                         "over_working_set",
-                                        "oom_first"};
+                                        "oom_first",
+                                        "hot",
+                                        "second_chance"};
   return index_of(reason) < kNames.size() ? kNames[index_of(reason)] : "(newer)";
 }
 

@@ -72,8 +72,8 @@ struct TraceSummary {
   std::uint64_t moves_failed = 0;
   std::uint64_t moves_cancelled = 0;
   std::uint64_t moves_open = 0;                       // at the end
-  std::array<CountAndBytes, 4> page_traffic;          // telemetry; PageTraffic
-  std::array<CountAndBytes, 4> spilled_page_traffic;  // of it, in memory that we manage
+  std::array<CountAndBytes, 5> page_traffic;          // telemetry; PageTraffic
+  std::array<CountAndBytes, 5> spilled_page_traffic;  // of it, in memory that we manage
   std::uint64_t timed_launches = 0;                   // telemetry
   std::uint64_t lost_windows = 0;                     // of kernel times, thrown away
   std::string telemetry;                              // the last thing said of it

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "policy/sparse_candidates.hpp"
+
 namespace spillway::policy {
 namespace {
 
@@ -14,6 +16,7 @@ constexpr std::uint64_t kLeastRound = 32;
 constexpr std::uint64_t kGraphLaunches = 32;  // what a graph launch counts for in it
 // Without an iteration a plan is made from the latest launches, this many, each time as many have come.
 constexpr std::uint64_t kStretch = 8192;
+constexpr std::uint64_t kUnlockedRound = 512;  // launches, for sparse ranges
 // A short iteration may have been one in another part of the program and go on in name only (layers whose launches look
 // alike): it is looked at again each round.
 constexpr LaunchCount kShortPeriod = LaunchCount(256);
@@ -51,7 +54,7 @@ constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead 
 
 }  // namespace
 
-Adaptive::Adaptive(Books& books, DecisionWriter& writer) : Arrival(books, writer) {}
+Adaptive::Adaptive(Books& books, DecisionWriter& writer) : Arrival(books, writer), sparse_(books, writer, costs_) {}
 
 bool Adaptive::spilling() const {
   return std::any_of(devices_.begin(), devices_.end(),
@@ -92,6 +95,7 @@ void Adaptive::learn_transient(const Allocation& allocation) {
 
 void Adaptive::freeing(const Allocation& allocation) {
   Arrival::freeing(allocation);
+  sparse_.freeing(allocation.id);
   spans_.remove(allocation.id);
   const auto names = [&allocation](const PlannedMove& move) { return move.range.allocation == allocation.id; };
   std::erase_if(out_, names);
@@ -106,6 +110,7 @@ void Adaptive::heard(const Event& event) {
   if (const auto* function = std::get_if<FunctionSeen>(&event.body))
     functions_.seen(function->function, function->name);
   if (const auto* timed = std::get_if<KernelTimed>(&event.body)) learn_time(*timed);
+  sparse_.heard(event);
 }
 
 void Adaptive::learn_time(const KernelTimed& timed) {
@@ -138,6 +143,7 @@ void Adaptive::learn_time(const KernelTimed& timed) {
 void Adaptive::used(const Use& use) {
   if (use.source == TouchSource::launch) {
     launched(use);
+    if (sparse_.possible()) round_of_sparse_ranges(use);
   } else {
     learn_copy(use);
   }
@@ -197,7 +203,8 @@ void Adaptive::launched(const Use& use) {
       forecast_.drop();
       return;
     }
-    const auto moves = out_.empty() && in_.empty() && open_.empty() ? Watchdog::Moves::settled : Watchdog::Moves::open;
+    const bool still = out_.empty() && in_.empty() && open_.empty() && !sparse_.moving();
+    const auto moves = still ? Watchdog::Moves::settled : Watchdog::Moves::open;
     // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
     const bool paced = weight_ >= locked_at_ + kQueueDepth;
     const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
@@ -250,6 +257,26 @@ void Adaptive::profile_latest(LaunchCount length) {
   history_.iteration(profile_, book_, functions_, spans_, crossings_, costs_);
   if (epoch_.value > kAgeAfter) spans_.age({epoch_.value - kAgeAfter});
   classes_.learn(profile_, history_, spans_);
+  if (!sparse_.possible()) return;
+  match_rules();
+  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat()};
+  std::vector<SparseRange> ranges = sparse_candidates(learned, {book_, functions_, crossings_, costs_});
+  std::erase_if(ranges, [this](const SparseRange& range) {
+    const Allocation* allocation = books_.allocations.find(range.chunks.allocation);
+    return allocation == nullptr || pin_of(allocation->rule).pinned != Piece::Pinned::no;
+  });
+  sparse_.profile(ranges, profile_.length());
+}
+
+void Adaptive::round_of_sparse_ranges(const Use& use) {
+  const bool locked = forecast_.period() != LaunchCount();
+  const bool over = locked ? forecast_.boundary() && forecast_.iterations() % iterations_in_round_ == 0
+                           : use.launch.value % kUnlockedRound == 0;
+  if (!over || !spilling()) return;
+  // The first plan waits longer than probing has to.
+  if (!sparse_.profiled() && locked && forecast_.iterations() >= 2 * iterations_in_round_) profile_latest(round());
+  const bool judging = watchdog_.judging() || slow_;
+  sparse_.round(use.time, use.launch, judging ? SparseRanges::Changes::held : SparseRanges::Changes::allowed);
 }
 
 void Adaptive::end_of_iteration() {
@@ -313,7 +340,7 @@ std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
   }
   std::sort(ids.begin(), ids.end());  // the map's order is not the same everywhere
   std::vector<Piece> pieces;
-  const Learned learned{profile_, history_, classes_, spans_, pins_};
+  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat()};
   for (const AllocationId id : ids) {
     left_out_ += cut_pieces(id, pin_of(books_.allocations.find(id)->rule), learned, books_.residency, pieces);
   }
@@ -380,13 +407,14 @@ void Adaptive::pump() {
       continue;
     }
     in_.pop_front();
+    sparse_.coming_in(move.range, move.cause);
     writer_.advise(move.range, Advice::unset_preferred, move.cause);
     open(move);
   }
 }
 
 void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
-  (void)outcome;
+  sparse_.moved(move, outcome);
   last_moved_[move.range.allocation] = forecast_.launches().value;
   const auto ours = std::find_if(open_.begin(), open_.end(), [&move](const PlannedMove& planned) {
     return planned.range == move.range && planned.to == move.to;

@@ -23,6 +23,7 @@
 #include "policy/iteration_profile.hpp"
 #include "policy/launch_book.hpp"
 #include "policy/modes/arrival.hpp"
+#include "policy/modes/sparse_ranges.hpp"
 #include "policy/pieces.hpp"
 #include "policy/planner.hpp"
 #include "policy/span_map.hpp"
@@ -43,6 +44,7 @@ class Adaptive : public Arrival {
   void make_room(DeviceIndex device, Bytes bytes) override;
 
   [[nodiscard]] LaunchCount iteration() const override { return forecast_.period(); }
+  [[nodiscard]] bool wants_page_hits() const override { return sparse_.wants_page_hits(); }
   [[nodiscard]] const Forecast& forecast() const { return forecast_; }
   [[nodiscard]] const Classes& classes() const { return classes_; }
 
@@ -68,6 +70,8 @@ class Adaptive : public Arrival {
   [[nodiscard]] std::uint64_t weight(LaunchNumber last, LaunchCount period) const;
   [[nodiscard]] LaunchCount round() const;  // the iterations that are planned for at once
   void profile_latest(LaunchCount length);
+  // After each launch: tells the sparse ranges that a round is over.
+  void round_of_sparse_ranges(const Use& use);
   void plan(LaunchNumber launch);
   void plan_device(DeviceIndex device, LaunchNumber launch);
   void match_rules();
@@ -90,6 +94,7 @@ class Adaptive : public Arrival {
   Classes classes_;
   CostTable costs_;
   LearnedCrossings crossings_;
+  SparseRanges sparse_;
   std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended
   Watchdog watchdog_;
   std::vector<Pin> pins_;  // by span id, of the policy file's rules

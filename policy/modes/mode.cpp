@@ -28,7 +28,7 @@ std::optional<DecisionId> DecisionWriter::move(const ChunkRange& range, Placemen
 bool DecisionWriter::advise(const ChunkRange& range, Advice advice, const Cause& cause) {
   const Allocation* allocation = books_.allocations.find(range.allocation);
   if (allocation == nullptr || allocation->life != AllocationLife::live || range.count == 0) return false;
-  if (advice == Advice::prefer_host) books_.residency.set_prefers_host(range, true);
+  if (advice == Advice::prefer_host || advice == Advice::probe) books_.residency.set_prefers_host(range, true);
   if (advice == Advice::prefer_device || advice == Advice::unset_preferred) {
     books_.residency.set_prefers_host(range, false);
   }

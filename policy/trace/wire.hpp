@@ -42,13 +42,13 @@ inline constexpr std::uint32_t kHighest<CopyKind> = 3;
 template <>
 inline constexpr std::uint32_t kHighest<MoveOutcome> = 2;
 template <>
-inline constexpr std::uint32_t kHighest<PageTraffic> = 3;
+inline constexpr std::uint32_t kHighest<PageTraffic> = 4;
 template <>
-inline constexpr std::uint32_t kHighest<TelemetryState> = 4;
+inline constexpr std::uint32_t kHighest<TelemetryState> = 6;
 template <>
 inline constexpr std::uint32_t kHighest<Urgency> = 2;
 template <>
-inline constexpr std::uint32_t kHighest<Advice> = 6;
+inline constexpr std::uint32_t kHighest<Advice> = 7;
 
 class WireWriter {
  public:

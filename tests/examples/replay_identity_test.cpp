@@ -84,6 +84,21 @@ TEST_P(ReplayIdentity, Decoding) {
       record(GetParam(), {DECODE_KV, "--requests", "96", "--resident", "8", "--context", "512", "--steps", "4"}));
 }
 
+// With probes that were set, used and mapped again, and exchanges that follow from them.
+class ReplayIdentityOfSparseRanges : public ReplayIdentity {};
+
+TEST_F(ReplayIdentityOfSparseRanges, Decoding) {
+  const LiveRun run =
+      record("adaptive", {DECODE_KV, "--requests", "24", "--resident", "4", "--context", "512", "--heads", "16",
+                          "--layers", "1", "--vocabulary", "256", "--steps", "60", "--quantum", "60", "--check", "0"});
+  const auto used = std::count_if(run.events.begin(), run.events.end(), [](const policy::Event& event) {
+    const auto* pages = std::get_if<policy::PagesObserved>(&event.body);
+    return pages != nullptr && pages->traffic == policy::PageTraffic::remote_map;
+  });
+  EXPECT_GT(used, 0) << "this run shows nothing";
+  decides_the_same(run);
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, ReplayIdentity, ::testing::Values("demand", "alloc_prefetch", "arrival", "adaptive"),
                          [](const auto& mode) { return std::string(mode.param); });
 

@@ -15,7 +15,8 @@ namespace spillway::policy::testing {
 
 class ScriptedProgram {
  public:
-  ScriptedProgram(Settings settings, Bytes card, Bytes host) : engine_(std::move(settings)) {
+  ScriptedProgram(Settings settings, Bytes card, Bytes host, std::vector<Rule> rules = {})
+      : engine_(std::move(settings), std::move(rules)) {
     send(DeviceSeen{{0}, {}, card, card, true, "Scripted"});
     send(HostMemorySeen{host});
   }
@@ -65,6 +66,8 @@ class ScriptedProgram {
     finish_blocking();
   }
 
+  void pass(Nanoseconds time) { now_ = now_ + time; }
+
   // Carries out one open move (the oldest), or all of them.
   void finish_one(MoveOutcome outcome = MoveOutcome::done) {
     if (open_.empty()) return;
@@ -98,6 +101,9 @@ class ScriptedProgram {
     Bytes total;
     for (const auto& [chunk, bytes] : on_card_) total += chunk.first == ids_.at(address) ? bytes : Bytes();
     return total;
+  }
+  [[nodiscard]] bool chunk_on_card(Address address, Bytes offset) const {
+    return on_card_.contains({ids_.at(address), offset});
   }
   [[nodiscard]] AllocationId id(Address address) const { return ids_.at(address); }
   [[nodiscard]] Backing backing(Address address) const { return backing_.at(ids_.at(address)); }

@@ -79,6 +79,26 @@ TEST_F(Telemetry, PageTrafficIsReportedByAddress) {
   EXPECT_EQ(addresses(CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT), second);
 }
 
+TEST_F(Telemetry, MapsInPlaceAreReportedByAddressAndSize) {
+  const CUdeviceptr p = managed(2 * kTestChunk);
+  advise(p, 2 * kTestChunk, CU_MEM_ADVISE_SET_ACCESSED_BY);
+  prefetch(p, 2 * kTestChunk, kOnHost);
+  advise(p + kTestChunk, kTestChunk, CU_MEM_ADVISE_UNSET_ACCESSED_BY);
+  advise(p + kTestChunk, kTestChunk, CU_MEM_ADVISE_SET_PREFERRED_LOCATION);
+  advise(p + kTestChunk, kTestChunk, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, kOnHost);
+  ASSERT_EQ(launch(p, 2 * kTestChunk), CUDA_SUCCESS);
+  ASSERT_EQ(cuptiActivityFlushAll(0), CUPTI_SUCCESS);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> maps;
+  for (const auto& counter : collected.counters) {
+    if (counter.counterKind == CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP)
+      maps.emplace_back(counter.address, counter.value);
+  }
+  // On arrival, told to; then by a fault.
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> expected{
+      {p, kTestChunk}, {p + kTestChunk, kTestChunk}, {p + kTestChunk, 4096}};
+  EXPECT_EQ(maps, expected);
+}
+
 TEST_F(Telemetry, KernelsHaveNamesAndTimes) {
   const CUdeviceptr p = plain(4 * kMiB);
   ASSERT_EQ(launch(p, 4 * kMiB), CUDA_SUCCESS);

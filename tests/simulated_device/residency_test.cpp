@@ -28,6 +28,38 @@ TEST_F(Residency, AccessedByHostPagesAreUsedInPlaceWithoutFault) {
   EXPECT_EQ(at(p), 3.0F);
 }
 
+TEST_F(Residency, APreferenceForTheDeviceUnmapsHostPagesAndAFaultMapsThemInPlace) {
+  const CUdeviceptr p = managed(2 * kTestChunk);
+  advise(p, 2 * kTestChunk, CU_MEM_ADVISE_SET_ACCESSED_BY);
+  prefetch(p, 2 * kTestChunk, kOnHost);
+  // Neither does it alone, nor going by no preference.
+  advise(p, kTestChunk, CU_MEM_ADVISE_UNSET_ACCESSED_BY);
+  advise(p, kTestChunk, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION);
+  advise(p, kTestChunk, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, kOnHost);
+  ASSERT_EQ(launch(p, 2 * kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(statistics().faults, before_.faults);
+  advise(p, kTestChunk, CU_MEM_ADVISE_SET_PREFERRED_LOCATION);
+  advise(p, kTestChunk, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, kOnHost);
+  ASSERT_EQ(launch(p, 2 * kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(statistics().faults - before_.faults, 1U) << "the chunk with AccessedBy kept its mapping";
+  EXPECT_EQ(where(p), Where::host);
+  EXPECT_EQ(statistics().migrated_in_bytes, before_.migrated_in_bytes);
+  ASSERT_EQ(launch(p, 2 * kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(statistics().faults - before_.faults, 1U);
+}
+
+TEST_F(Residency, WhatLeavesWithoutAccessedByArrivesUnmapped) {
+  const CUdeviceptr p = managed(kTestChunk);
+  advise(p, kTestChunk, CU_MEM_ADVISE_SET_ACCESSED_BY);
+  prefetch(p, kTestChunk, kOnDevice);
+  advise(p, kTestChunk, CU_MEM_ADVISE_UNSET_ACCESSED_BY);
+  advise(p, kTestChunk, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, kOnHost);
+  prefetch(p, kTestChunk, kOnHost);
+  ASSERT_EQ(launch(p, kTestChunk), CUDA_SUCCESS);
+  EXPECT_EQ(statistics().faults - before_.faults, 1U);
+  EXPECT_EQ(where(p), Where::host);
+}
+
 TEST_F(Residency, WithoutAccessedByATouchMigrates) {
   const CUdeviceptr p = managed(kTestChunk);
   prefetch(p, kTestChunk, kOnHost);

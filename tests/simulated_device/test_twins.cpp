@@ -51,6 +51,21 @@ void read_all_accesses(const LaunchGeometry&, void* const* p, std::vector<Access
   out.push_back({address(parameter<float*>(p, 1)), sizeof(float), true, 1.0F});
 }
 
+// Whole chunks of the pool, which the table names.
+constexpr std::uint64_t kChunkBytes = std::uint64_t{2} << 20;
+const float* chunk_of(void* const* p, int index) {
+  return parameter<const float*>(p, 0) + static_cast<std::size_t>(parameter<const int*>(p, 1)[index]) * kChunkBytes / 4;
+}
+void run_read_some(const LaunchGeometry&, void* const* p) {
+  float sum = 0;
+  for (int i = 0; i < parameter<int>(p, 3); ++i) sum += *chunk_of(p, i);
+  *parameter<float*>(p, 2) = sum;
+}
+void read_some_accesses(const LaunchGeometry&, void* const* p, std::vector<Access>& out) {
+  for (int i = 0; i < parameter<int>(p, 3); ++i) out.push_back({address(chunk_of(p, i)), kChunkBytes, false, 1.0F});
+  out.push_back({address(parameter<float*>(p, 2)), sizeof(float), true, 1.0F});
+}
+
 constexpr std::array<std::size_t, 2> kAddOneSizes{8, 4};
 constexpr std::array<std::size_t, 2> kAddOneOffsets{0, 8};
 constexpr std::array<std::size_t, 4> kScaleSizes{8, 8, 4, 8};
@@ -58,10 +73,14 @@ constexpr std::array<std::size_t, 4> kScaleOffsets{0, 8, 16, 20};
 constexpr std::array<std::size_t, 3> kReadAllSizes{8, 8, 8};
 constexpr std::array<std::size_t, 3> kReadAllOffsets{0, 8, 16};
 
-constexpr std::array<HostTwin, 3> kTwins{{
+constexpr std::array<std::size_t, 4> kReadSomeSizes{8, 8, 8, 4};
+constexpr std::array<std::size_t, 4> kReadSomeOffsets{0, 8, 16, 24};
+
+constexpr std::array<HostTwin, 4> kTwins{{
     {kAddOne, kAddOneSizes, kAddOneOffsets, run_add_one, add_one_accesses, 1},
     {kScale, kScaleSizes, kScaleOffsets, run_scale, scale_accesses, 1},
     {kReadAll, kReadAllSizes, kReadAllOffsets, run_read_all, read_all_accesses, 1},
+    {kReadSome, kReadSomeSizes, kReadSomeOffsets, run_read_some, read_some_accesses, 1},
 }};
 
 }  // namespace

@@ -61,13 +61,13 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
     case 16:
       return KernelTimed{id<LaunchNumber>(), nanoseconds(), nanoseconds()};
     case 17:
-      return PagesObserved{one_of<PageTraffic>(4), id<Address>(), bytes()};
+      return PagesObserved{one_of<PageTraffic>(5), id<Address>(), bytes()};
     case 18:
       return EventsDropped{any<std::uint64_t>()};
     case 19:
       return TimePassed{};
     case 20:
-      return TelemetryChanged{one_of<TelemetryState>(5), text()};
+      return TelemetryChanged{one_of<TelemetryState>(7), text()};
     default:
       return Mapped{id<AllocationId>(), id<Address>()};
   }
@@ -83,7 +83,7 @@ DecisionBody RandomEvents::decision_body(std::size_t alternative) {
       return MoveRange{id<AllocationId>(), bytes(),           bytes(), one_of<Placement>(4), one_of<Urgency>(3),
                        id<LaunchNumber>(), id<LaunchNumber>()};
     case 3:
-      return AdviseRange{id<AllocationId>(), bytes(), bytes(), one_of<Advice>(7)};
+      return AdviseRange{id<AllocationId>(), bytes(), bytes(), one_of<Advice>(8)};
     case 4:
       return CancelMoves{id<AllocationId>()};
     default:
@@ -94,7 +94,7 @@ DecisionBody RandomEvents::decision_body(std::size_t alternative) {
 Decision RandomEvents::decision(std::size_t alternative) {
   Decision decision;
   decision.id = id<DecisionId>();
-  decision.cause = {one_of<Reason>(20), any<std::uint16_t>(), any<std::uint16_t>(),
+  decision.cause = {one_of<Reason>(22), any<std::uint16_t>(), any<std::uint16_t>(),
                     static_cast<float>(below(1'000'000)) / 7.0F, id<LaunchNumber>()};
   decision.body = decision_body(alternative);
   return decision;

@@ -17,6 +17,7 @@ inline constexpr double kFaultMigration = 8;      // "GPU page faults on host pa
 inline constexpr double kFaultPopulateDevice = 17;  // "first GPU touch of an unpopulated range: 13-22"
 inline constexpr double kFaultPopulateHost = 4;     // "preferred = host: 3-5 GB/s"
 inline constexpr double kRemote = 50;               // "kernel reading (writing) host pages mapped: 48-51 (52) GB/s"
+inline constexpr double kFaultMap = 1;              // "reading a whole unmapped chunk costs 2 ms": 4 KiB a fault
 inline constexpr double kMemory = 4415;             // "resident managed memory, read bandwidth: 4415 GB/s"
 inline constexpr double kDuplicatedWrite = 0.06;    // "a GPU write to a duplicated read-mostly page: 0.06 GB/s"
 inline constexpr double kFloatingPoint = 60'000;    // flop per ns, single precision
@@ -28,6 +29,7 @@ inline constexpr std::int64_t kPrefetchCall =
 inline constexpr std::int64_t kFaultBatch = 15'000;        // "one touch per 2 MiB costs 15 us"
 inline constexpr std::int64_t kAdviseRange = 3'000;        // "SetPreferredLocation: 1-3 us per 32 MiB"
 inline constexpr std::int64_t kAdviseMapChunk = 35'000;    // "SetAccessedBy on populated pages: 25-50 us per 2 MiB"
+inline constexpr std::int64_t kUnmapChunk = 47'000;        // "unmapped by preferred = device and host: 47 us per 2 MiB"
 inline constexpr std::int64_t kDropChunk = 40'000;         // "device copy dropped by UnsetReadMostly: 20 us per MiB"
 inline constexpr std::int64_t kManagedFreeChunk = 35'000;  // "freeing 4 GiB of managed memory with host pages: 71 ms"
 

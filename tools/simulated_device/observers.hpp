@@ -7,7 +7,13 @@ namespace spillway::simulated {
 
 struct LaunchOrigin;
 
-enum class Traffic : std::uint32_t { host_to_device = 0, device_to_host = 1, device_fault = 2, host_fault = 3 };
+enum class Traffic : std::uint32_t {
+  host_to_device = 0,
+  device_to_host = 1,
+  device_fault = 2,
+  host_fault = 3,
+  remote_map = 4,  // host pages mapped for a device: 4 KiB by a fault, a whole chunk where AccessedBy is set
+};
 
 // Filled by the stand-in CUPTI; the functions must not call the driver.
 struct Observer {

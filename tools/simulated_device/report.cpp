@@ -19,7 +19,8 @@ std::string quoted(const std::string& text) {
 
 void write_counters(std::ostream& out, const Statistics& s) {
   out << "\"virtual_time_ns\":" << virtual_time() << ",\"launches\":" << s.launches << ",\"faults\":" << s.faults
-      << ",\"driver_evictions\":" << s.driver_evictions << ",\"driver_evicted_bytes\":" << s.driver_evicted_bytes
+      << ",\"mapping_faults\":" << s.mapping_faults << ",\"driver_evictions\":" << s.driver_evictions
+      << ",\"driver_evicted_bytes\":" << s.driver_evicted_bytes
       << ",\"host_to_device_bytes\":" << s.host_to_device_bytes
       << ",\"device_to_host_bytes\":" << s.device_to_host_bytes << ",\"migrated_in_bytes\":" << s.migrated_in_bytes
       << ",\"migrated_out_bytes\":" << s.migrated_out_bytes << ",\"remote_bytes\":" << s.remote_bytes

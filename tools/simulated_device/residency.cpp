@@ -57,6 +57,11 @@ void note_fault(Allocation& allocation, std::size_t index, int device) {
   observe_traffic(Traffic::device_fault, allocation.address + index * kChunkBytes, 0, device);
 }
 
+// Host pages of the chunk are mapped for a device: all of them where it was told to, one by a fault.
+void note_map(Allocation& allocation, std::size_t index, std::uint64_t bytes, int device) {
+  observe_traffic(Traffic::remote_map, allocation.address + index * kChunkBytes, bytes, device);
+}
+
 // To the host, its pages now there. Mappings are set up for who asked for them.
 void to_host(Allocation& allocation, std::size_t index) {
   Chunk& chunk = allocation.chunks[index];
@@ -64,6 +69,7 @@ void to_host(Allocation& allocation, std::size_t index) {
   take_off_device(allocation, index, Residency::host);
   chunk.has_host_pages = true;
   chunk.mapped = chunk.accessed_by;
+  if (chunk.mapped != 0) note_map(allocation, index, chunk_bytes(allocation, index), chunk.device);
 }
 
 // Part of the chunk inside [address, address + bytes).
@@ -116,6 +122,9 @@ void touch_on_host(Allocation& allocation, std::size_t index, int device, Access
   const bool stays = chunk.preferred == kHostLocation && !chunk.read_mostly;
   if (stays || !make_room(device, whole)) {
     chunk.mapped = static_cast<std::uint8_t>(chunk.mapped | bit(device));
+    note_map(allocation, index, 4096, device);
+    ++world().statistics.mapping_faults;
+    touch.mapped_bytes += size;
     touch.remote_bytes += size;
     world().statistics.remote_bytes += size;
     return;
@@ -168,7 +177,8 @@ std::int64_t drop_duplicate(Allocation& allocation, std::size_t index) {
   return costs::kDropChunk;
 }
 
-std::int64_t advise_accessed_by(Chunk& chunk, CUmem_advise advice, int location) {
+std::int64_t advise_accessed_by(Allocation& allocation, std::size_t index, CUmem_advise advice, int location) {
+  Chunk& chunk = allocation.chunks[index];
   if (location == kHostLocation) {
     chunk.accessed_by_host = advice == CU_MEM_ADVISE_SET_ACCESSED_BY ? 1 : 0;
     return 0;
@@ -179,7 +189,10 @@ std::int64_t advise_accessed_by(Chunk& chunk, CUmem_advise advice, int location)
   }
   chunk.accessed_by = static_cast<std::uint8_t>(chunk.accessed_by | bit(location));
   if (chunk.residency == Residency::unpopulated) return 0;
-  if (chunk.residency == Residency::host) chunk.mapped = static_cast<std::uint8_t>(chunk.mapped | bit(location));
+  if (chunk.residency == Residency::host) {
+    if ((chunk.mapped & bit(location)) == 0) note_map(allocation, index, chunk_bytes(allocation, index), location);
+    chunk.mapped = static_cast<std::uint8_t>(chunk.mapped | bit(location));
+  }
   return costs::kAdviseMapChunk;
 }
 
@@ -192,6 +205,7 @@ Touch& Touch::operator+=(const Touch& other) {
   populated_device_bytes += other.populated_device_bytes;
   populated_host_bytes += other.populated_host_bytes;
   collapsed_bytes += other.collapsed_bytes;
+  mapped_bytes += other.mapped_bytes;
   faults += other.faults;
   return *this;
 }
@@ -217,6 +231,7 @@ std::int64_t cost_of(const Touch& touch) {
          costs::at(bytes(touch.populated_device_bytes), costs::kFaultPopulateDevice) +
          costs::at(bytes(touch.populated_host_bytes), costs::kFaultPopulateHost) +
          costs::at(bytes(touch.collapsed_bytes), costs::kDuplicatedWrite) +
+         costs::at(bytes(touch.mapped_bytes), costs::kFaultMap) +
          static_cast<std::int64_t>(touch.faults) * costs::kFaultBatch;
 }
 
@@ -289,12 +304,17 @@ std::int64_t advise_managed(Allocation& allocation, std::uint64_t address, std::
         break;
       case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
         chunk.preferred = location;
+        // Measured: pages that shall move, and do not, lose the mappings that nobody asked for.
+        if (location != kHostLocation && chunk.residency == Residency::host) {
+          chunk.mapped = static_cast<std::uint8_t>(chunk.mapped & chunk.accessed_by);
+          time += costs::kUnmapChunk;
+        }
         break;
       case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
         chunk.preferred = kNoLocation;
         break;
       default:
-        time += advise_accessed_by(chunk, advice, location);
+        time += advise_accessed_by(allocation, index, advice, location);
     }
   });
   return time;

@@ -39,6 +39,7 @@ struct Touch {
   std::uint64_t populated_device_bytes = 0;
   std::uint64_t populated_host_bytes = 0;
   std::uint64_t collapsed_bytes = 0;  // writes to duplicated pages
+  std::uint64_t mapped_bytes = 0;     // mapped by faults, in place
   std::uint64_t faults = 0;
   Touch& operator+=(const Touch& other);
 };

@@ -28,6 +28,7 @@ struct Statistics {
   std::uint64_t migrated_out_bytes = 0;
   std::uint64_t remote_bytes = 0;
   std::uint64_t faults = 0;
+  std::uint64_t mapping_faults = 0;    // of them, those that mapped host pages in place
   std::uint64_t driver_evictions = 0;  // chunks the driver took off the device by itself
   std::uint64_t driver_evicted_bytes = 0;
   std::uint64_t allocations = 0;

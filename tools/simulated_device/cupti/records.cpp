@@ -54,6 +54,8 @@ CUpti_ActivityUnifiedMemoryCounterKind kind_of(Traffic traffic) {
       return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT;
     case Traffic::host_fault:
       return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT;
+    case Traffic::remote_map:
+      return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP;
   }
   return CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_UNKNOWN;
 }
