@@ -80,7 +80,7 @@ void SparseRanges::page_hit(const PagesObserved& pages) {
       static_cast<std::uint32_t>((pages.address.value - allocation->address.value) / kChunk.count())};
   const HeatBlock* block = heat_.hit(allocation->id, chunk);
   if (block == nullptr) return;
-  news_ = true;
+  news_ = acted_ = true;
   // At once: each further page of it is a fault as well.
   std::vector<ChunkRange> probes{{allocation->id, chunk, 1}};
   std::vector<const HeatBlock*> used = heat_.spread(*block, probes);
@@ -192,7 +192,8 @@ bool SparseRanges::judge(double seconds) {
     if (hold_ > 0 && --hold_ == 0 && trial_) end_trial();
     return true;
   }
-  slower_ = seconds > before_ * kSlower ? slower_ + 1 : 0;
+  // Probes that nobody used, and nothing that moved, cost nothing.
+  slower_ = std::exchange(acted_, false) && seconds > before_ * kSlower ? slower_ + 1 : 0;
   if (slower_ < kSlowEpochs) return true;
   // The program may have become slower by itself, as what it uses now is on the host: a while without tells.
   std::vector<ChunkRange> probes;
@@ -396,6 +397,7 @@ void SparseRanges::moved(const FinishedMove& move, MoveOutcome outcome) {
   });
   if (ours == open_.end()) return;
   open_.erase(ours);
+  acted_ = true;
   if (!in_hbm(move.to) && outcome != MoveOutcome::done) {
     // It stayed, without a mapping for the day when it leaves after all.
     Cause cause;

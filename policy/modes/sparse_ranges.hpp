@@ -104,6 +104,7 @@ class SparseRanges {
   // Of the watch over itself.
   double before_ = 0;         // seconds a launch took without probes
   std::uint32_t calm_ = 0;    // epochs without probes that were averaged
+  bool acted_ = false;        // in this epoch: a probe was used, or something moved
   std::uint32_t slower_ = 0;  // epochs in a row
   std::uint32_t hold_ = 0;    // epochs without probes, after taking back
   std::uint32_t taken_back_ = 0;
