@@ -24,12 +24,13 @@ struct LiveRun {
   std::string state;
 };
 
-LiveRun record(const std::string& mode, const std::vector<std::string>& program) {
+LiveRun record(const std::string& mode, const std::vector<std::string>& program, const std::string& probes = "off") {
   LiveRun run;
   const std::string trace =
       std::filesystem::temp_directory_path() / ("replay_identity." + std::to_string(::getpid()) + "." + mode + ".swt");
   std::filesystem::remove(trace);
-  std::vector<std::string> command{SPILLWAY_COMMAND, "run", "--simulated", "--mode", mode, "--trace", trace, "--"};
+  std::vector<std::string> command{SPILLWAY_COMMAND, "run",  "--simulated", "--mode", mode,
+                                   "--probes",       probes, "--trace",     trace,    "--"};
   command.insert(command.end(), program.begin(), program.end());
   tests::ProcessOptions options;
   options.environment["SPILLWAY_SIMULATED_MEMORY"] = "64MiB";
@@ -89,8 +90,10 @@ class ReplayIdentityOfSparseRanges : public ReplayIdentity {};
 
 TEST_F(ReplayIdentityOfSparseRanges, Decoding) {
   const LiveRun run =
-      record("adaptive", {DECODE_KV, "--requests", "24", "--resident", "4", "--context", "512", "--heads", "16",
-                          "--layers", "1", "--vocabulary", "256", "--steps", "60", "--quantum", "60", "--check", "0"});
+      record("adaptive",
+             {DECODE_KV, "--requests", "24", "--resident", "4", "--context", "512", "--heads", "16", "--layers", "1",
+              "--vocabulary", "256", "--steps", "120", "--quantum", "120", "--check", "0"},
+             "auto");
   const auto used = std::count_if(run.events.begin(), run.events.end(), [](const policy::Event& event) {
     const auto* pages = std::get_if<policy::PagesObserved>(&event.body);
     return pages != nullptr && pages->traffic == policy::PageTraffic::remote_map;

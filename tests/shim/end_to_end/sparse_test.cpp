@@ -19,6 +19,7 @@ SimulatedRun sparse_run(const std::string& scenario) {
   run.seconds_limit = 120;
   run.environment["SPILLWAY_SIMULATED_KERNELS"] = TEST_TWINS;
   run.environment["SPILLWAY_PLAIN_SHARE"] = "0%";
+  run.environment["SPILLWAY_PROBES"] = "auto";
   return run;
 }
 
@@ -69,6 +70,7 @@ TEST(Sparse, DecodingReadsLessOverTheLinkThanByArrival) {
   run.traced = true;
   run.seconds_limit = 240;
   run.environment["SPILLWAY_SIMULATED_KERNELS"] = SPILLWAY_TWINS;
+  run.environment["SPILLWAY_PROBES"] = "auto";
   const SimulatedResult by_arrival = run_simulated(run);
   run.mode = "adaptive";
   const SimulatedResult adaptive = run_simulated(run);
