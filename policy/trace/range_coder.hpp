@@ -23,7 +23,8 @@ class Likelihood {
   void learn(bool yes) {
     constexpr std::array<std::uint8_t, 8> kSlowness = {1, 2, 3, 3, 4, 4, 4, 5};
     const unsigned slowness = kSlowness[seen_];
-    const std::uint32_t part = yes ? ((1U << kBits) - yes_) >> slowness : yes_ >> slowness;
+    const std::uint32_t now = yes_;
+    const std::uint32_t part = (yes ? (1U << kBits) - now : now) >> slowness;
     yes_ = static_cast<std::uint16_t>(yes ? yes_ + part : yes_ - part);
     if (seen_ + 1U < kSlowness.size()) ++seen_;
   }
