@@ -6,6 +6,7 @@
 
 #include "tools/command.hpp"
 #include "tools/exporter.hpp"
+#include "tools/output_file.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -65,9 +66,7 @@ class ExportCommand : public Command {
     }
     std::error_code error;
     if (std::filesystem::is_directory(output_, error)) return complain(output_ + ": is a folder; name a file to write");
-    if (std::filesystem::equivalent(output_, list.paths.front(), error)) {
-      return complain(output_ + ": is the trace itself; name another file");
-    }
+    if (const auto problem = replaces_input(output_, list.paths)) return complain(*problem);
     if (format_ == "sqlite" && output_ == "-") {
       return complain("-o -: a database cannot be written to standard output; name a file");
     }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "tests/tools/trace_command_test.hpp"
 
 namespace spillway::tools {
@@ -115,6 +118,27 @@ TEST_F(PlanCommandTest, APolicyFileComesWithALineAboutIt) {
   EXPECT_THAT(text("plan.toml"), HasSubstr("# " + result.out.substr(0, result.out.size() - 1)));
   const auto with_json = spillway({"plan", trace_, "--device-budget", "1500MiB", "-o", "plan.toml", "--json"});
   EXPECT_LT(nlohmann::json::parse(with_json.out).at("seconds"), 0.052) << "more memory, less time";
+}
+
+TEST_F(PlanCommandTest, NeitherTheTraceNorAFileOfSomeoneElseIsReplaced) {
+  std::filesystem::copy_file(trace_, folder_ / "run.swt");
+  const std::string before = text("run.swt");
+  for (const char* name : {"run.swt", "./run.swt"}) {
+    const auto result = spillway({"plan", "run.swt", "--device-budget", "1030MiB", "-o", name});
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("is the trace itself; name another file"));
+  }
+  EXPECT_EQ(text("run.swt"), before);
+  std::ofstream(folder_ / "mine.toml") << "[memory]\ndevice_budget = \"8GiB\"\n";
+  const std::string mine = text("mine.toml");
+  const auto refused = spillway({"plan", "run.swt", "--device-budget", "1030MiB", "-o", "mine.toml"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("mine.toml: exists, and was not written by spillway plan; name another file"));
+  EXPECT_EQ(text("mine.toml"), mine);
+  for (const char* budget : {"1030MiB", "1500MiB"}) {
+    EXPECT_EQ(spillway({"plan", "run.swt", "--device-budget", budget, "-o", "plan.toml"}).exit_code, 0);
+  }
+  EXPECT_THAT(text("plan.toml"), HasSubstr("1500MiB"));
 }
 
 }  // namespace
