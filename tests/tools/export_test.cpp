@@ -251,7 +251,7 @@ TEST_F(ExportTest, BadInputIsOneLineAndLeavesNoFile) {
     EXPECT_THAT(complaint({"--format", format, "-o", "no/such/place"}, 1),
                 HasSubstr("no/such/place: cannot be written"));
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 4)
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 5)
       << "bad traces and run.swt, nothing else";
 }
 
