@@ -155,3 +155,6 @@ TEST_F(TopTest, IsQuietOnAClosedPipe) {
 
 }  // namespace
 }  // namespace spillway::tools
+  const auto nameless = spillway({"top", ""});
+  EXPECT_EQ(nameless.exit_code, 2);
+  EXPECT_THAT(nameless.err, HasSubstr("the name of the run is empty; name a process"));
