@@ -48,8 +48,12 @@ class PlanCommand : public Command {
     as_recorded.bounds = policy::ReplayOptions::WithBounds::no;
     if (const auto problem = try_replay(trace_, trace, {{"recorded", {trace.settings, {}}}}, as_recorded, recorded))
       return complain(*problem, kFailure);
-    const Expectation expected = expect_of(trace, replays.front(), recorded.front());
     policy::Plan plan = policy::make_plan(replays.front().result, settings);
+    // What is expected is of the file that is written, not of the replay that it was made from.
+    request.keep = policy::ReplayOptions::Keep::figures;
+    if (const auto problem = try_replay(trace_, trace, {{"plan", plan.file}}, request, replays))
+      return complain(*problem, kFailure);
+    const Expectation expected = expect_of(trace, replays.front(), recorded.front());
     plan.title += "\n" + expectation_text(expected);
     const std::string text = policy::write_plan(plan);
     if (!plan.why_no_rule.empty()) complain(plan.why_no_rule, kSuccess);
