@@ -70,7 +70,9 @@ class TopCommand : public Command {
     };
     visitor.finished = [this](const policy::trace::TraceReader& reader) {
       reader_ = nullptr;
-      if (reader.end()) end_reason_ = reader.end()->reason;
+      if (!reader.end()) return;
+      end_reason_ = reader.end()->reason;
+      view_.end(*reader.end());
     };
     if (!once_) {
       catch_interrupts();
