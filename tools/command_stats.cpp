@@ -104,6 +104,7 @@ class StatsCommand : public Command {
       each_section([&](const std::string& /*name*/, Section section) {
         out += "\n" + section_text(tables_[i], section, top());
       });
+      if (const std::string outside = outside_text(tables_[i], summaries_[i]); !outside.empty()) out += "\n" + outside;
     }
     return out;
   }
@@ -157,8 +158,8 @@ class StatsCommand : public Command {
   std::vector<std::string> arguments_;
   std::vector<std::string> by_;
   std::string explain_;
-  bool json_ = false;
   const CLI::Option* explains_ = nullptr;
+  bool json_ = false;
   int top_ = 10;
   std::vector<TraceSummary> summaries_;
   std::vector<RunTables> tables_;  // of each, with --by

@@ -217,6 +217,16 @@ const std::vector<std::string>& section_names() {
   return kNames;
 }
 
+std::string outside_text(const RunTables& tables, const TraceSummary& summary) {
+  // What was dropped or damaged may have been decisions.
+  if (!summary.whole || summary.dropped_events + summary.dropped_frames > 0) return {};
+  const Bytes in = summary.moved_in().saturating_minus(tables.total.in);
+  const Bytes out = summary.moved_out().saturating_minus(tables.total.out);
+  if (in + out == Bytes()) return {};
+  return "  " + format_bytes(in) + " in" + (out == Bytes() ? "" : " and " + format_bytes(out) + " out") +
+         " moved by page faults, which are not decisions: in no table\n";
+}
+
 std::string section_text(const RunTables& tables, Section section, std::size_t top) {
   switch (section) {
     case Section::by_class:

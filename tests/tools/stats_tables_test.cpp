@@ -179,6 +179,26 @@ TEST_F(StatsTablesTest, ModeOffShowsNoBudgetAndThePeakOnTheHostIsShown) {
   EXPECT_THAT(spillway({"stats", "off.swt"}).out, HasSubstr("none (off)"));
 }
 
+// As in mode demand: what the driver moved by faults is in the totals of the end, and no decision asked for it.
+TEST_F(StatsTablesTest, WhatFaultsMovedIsSaidToBeInNoTable) {
+  const auto trace_with_faults = [this](std::uint64_t faulted) {
+    tests::TraceMaker maker({});
+    maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+    maker.allocate(1, policy::Bytes(8 * kMiB), policy::Backing::managed, {0x7f0000000000});
+    maker.move(1, {}, policy::Bytes(8 * kMiB), policy::Placement::device, {});
+    maker.move(1, {}, policy::Bytes(8 * kMiB), policy::Placement::host, {});
+    maker.move(1, {}, policy::Bytes(2 * kMiB), policy::Placement::device, {});
+    policy::trace::DeviceEnd end;
+    end.totals.moved_in = policy::Bytes(2 * kMiB + faulted);
+    end.totals.moved_out = policy::Bytes(8 * kMiB);
+    put("run.swt", maker.finish({end}));
+    return spillway({"stats", "run.swt", "--by", "class"}).out;
+  };
+  EXPECT_THAT(trace_with_faults(6 * kMiB),
+              ::testing::EndsWith("\n  6 MiB in moved by page faults, which are not decisions: in no table\n"));
+  EXPECT_THAT(trace_with_faults(0), ::testing::Not(HasSubstr("page faults")));
+}
+
 TEST_F(StatsTablesTest, ATerminalGetsItsWidthAndNoColourIsRespected) {
   put("run.swt", tests::training_trace());
   const auto on_terminal = [this](const std::string& environment) {
