@@ -102,7 +102,7 @@ Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const
 
 std::string expectation_text(const Expectation& expected) {
   const std::string unit = expected.iteration_launches > 0
-                               ? "an iteration of " + grouped(expected.iteration_launches) + " launches"
+                               ? "an iteration of " + counted(expected.iteration_launches, "launch", "launches")
                                : "a launch, for no iteration was found";
   return "Expected with a budget of " + format_bytes(expected.budget) + ": " + expected_time(expected.seconds) + " " +
          unit + ", " + expected_bytes(expected.crossed_bytes) + " over the link; no placement can do better than " +

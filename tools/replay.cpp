@@ -136,7 +136,7 @@ double iterations(const ReplayResult& result) {
 
 std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
   if (replays.empty()) return {};
-  std::string text = "trace " + trace.state + ", " + grouped(trace.launches) + " launches";
+  std::string text = "trace " + trace.state + ", " + counted(trace.launches, "launch", "launches");
   if (trace.dropped > 0) text += ", " + grouped(trace.dropped) + " events were dropped: not an exact replay";
   const ReplayResult& first = replays.front().result;
   if (first.impossible > 0)

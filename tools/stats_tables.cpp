@@ -54,8 +54,8 @@ void put_traffic(Json& into, const Traffic& of) {
   into["moving_ns"] = of.took.count();
 }
 
-std::string more(std::size_t count, std::size_t shown, const char* what) {
-  return count > shown ? "  and " + grouped(count - shown) + " more " + what + " (--top)\n" : std::string();
+std::string more(std::size_t count, std::size_t shown, const char* one, const char* many) {
+  return count > shown ? "  and " + counted(count - shown, one, many) + " (--top)\n" : std::string();
 }
 
 std::string class_table(const RunTables& tables) {
@@ -113,7 +113,7 @@ std::string kernel_table(const RunTables& tables, std::size_t top) {
     }
     table.add(with_traffic(std::move(cells), row.traffic));
   }
-  return table.str() + more(tables.kernels.size(), top, "kernels");
+  return table.str() + more(tables.kernels.size(), top, "more kernel", "more kernels");
 }
 
 std::string iteration_table(const RunTables& tables, std::size_t top) {
@@ -153,7 +153,7 @@ std::string allocation_table_by_traffic(const RunTables& tables, std::size_t top
                            row.traffic, {harmless(row.library)}));
   }
   if (table.empty()) return "  allocations: none moved, and none that could is live\n";
-  return table.str() + more(tables.allocations.size(), top, "allocations");
+  return table.str() + more(tables.allocations.size(), top, "more allocation", "more allocations");
 }
 
 Json kernels_json(const RunTables& tables, std::size_t top) {

@@ -6,6 +6,7 @@
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
 #include "tools/one_run.hpp"
+#include "tools/stats_report.hpp"
 #include "tools/terminal.hpp"
 
 namespace spillway::tools {
@@ -177,6 +178,22 @@ TEST_F(StatsTablesTest, ModeOffShowsNoBudgetAndThePeakOnTheHostIsShown) {
   off.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
   put("off.swt", off.finish());
   EXPECT_THAT(spillway({"stats", "off.swt"}).out, HasSubstr("none (off)"));
+}
+
+TEST_F(StatsTablesTest, OneOfAThingIsOneOfIt) {
+  put("run.swt", tests::training_trace());
+  EXPECT_THAT(spillway({"stats", "run.swt", "--top", "2"}).out, HasSubstr("and 1 more function (--top)"));
+  EXPECT_THAT(spillway({"stats", "run.swt", "--by", "kernel", "--top", "3"}).out,
+              HasSubstr("and 1 more kernel (--top)"));
+  tests::TraceMaker maker({});
+  maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+  maker.allocate(1, policy::Bytes(8 * kMiB), policy::Backing::managed, {0x7f0000000000});
+  maker.event(policy::Copied{{0}, policy::CopyKind::host_to_device, {0x7f0000000000}, {}, policy::Bytes(64)});
+  put("one.swt", maker.finish());
+  EXPECT_THAT(spillway({"stats", "one.swt", "--explain", "1"}).out, HasSubstr("1 copy or fill of the program"));
+  TraceSummary summary;
+  summary.lost_windows = 1;
+  EXPECT_THAT(stats_page(summary, 1), HasSubstr("not told apart the kernels of 1 sampled window\n"));
 }
 
 // As in mode demand: what the driver moved by faults is in the totals of the end, and no decision asked for it.
