@@ -67,8 +67,8 @@ TEST_F(TopTest, AFinishedRunShowsItsBudgetAndItsPeaks) {
   const json device = json::parse(spillway({"top", "run.swt", "--once", "--json"}).out)["devices"][0];
   EXPECT_EQ(device["resident"], 0);
   EXPECT_EQ(device["budget"], 100 * kMebibyte);
-  EXPECT_EQ(device["resident_peak"], 9 * kMebibyte);
-  EXPECT_EQ(device["on_host_peak"], 6 * kMebibyte);
+  EXPECT_EQ(device.at("resident_peak"), 9 * kMebibyte);
+  EXPECT_EQ(device.at("on_host_peak"), 6 * kMebibyte);
   const std::string frame = spillway({"top", "run.swt", "--once"}).out;
   EXPECT_THAT(frame, HasSubstr("peaks of device 0: plain 0 B, resident 9 MiB, on host 6 MiB\n"));
   EXPECT_THAT(frame, ::testing::Not(HasSubstr("not set")));
