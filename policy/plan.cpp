@@ -114,7 +114,7 @@ Plan make_plan(const ReplayResult& result, const Settings& settings) {
   plan.file.settings.trace_path.clear();
   plan.file.settings.trace_max_size = {};
   plan.title =
-      "A plan made from a trace. It only gives the next run a head start; every line may be changed or removed.";
+      std::string(kPlanMark) + " It only gives the next run a head start; every line may be changed or removed.";
   // What is known of single allocations comes first: the first rule that matches wins.
   const std::vector<FinalPlacement> placements = lasting(result);
   add_allocation_rules(plan, placements);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/policy_file.hpp"
@@ -10,6 +11,9 @@
 #include "policy/settings.hpp"
 
 namespace spillway::policy {
+
+// How the title of every plan begins: what starts with it as a comment was written by `plan`.
+inline constexpr std::string_view kPlanMark = "A plan made from a trace.";
 
 struct Plan {
   PolicyFile file;

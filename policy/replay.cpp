@@ -179,6 +179,7 @@ void Run::apply(std::vector<Decision>& decisions) {
     } else if (const auto* refuse = std::get_if<RefuseAllocation>(&decision.body)) {
       refused_.insert(refuse->allocation);
       ++result_.refused;
+      result_.out_of_memory += decision.cause.reason == Reason::oom_first ? 0U : 1U;
     } else if (const auto* advise = std::get_if<AdviseRange>(&decision.body)) {
       card_.advise(*advise);
     } else if (const auto* range = std::get_if<MoveRange>(&decision.body)) {
@@ -393,6 +394,7 @@ ReplayResult Run::result() {
   const Settings& settings = engine_.settings();
   const bool whole_card = settings.mode == ModeName::off && !settings.device_budget;
   result_.budget = whole_card ? total_ : result_.totals.budget;
+  result_.asked_budget = settings.device_budget ? settings.device_budget->of(total_) : result_.budget;
   result_.resident_peak = card_.resident_peak();
   if (options_.bounds == ReplayOptions::WithBounds::yes) result_.bounds = bounds();
   return std::move(result_);

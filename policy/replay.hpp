@@ -51,14 +51,16 @@ struct FinalPlacement {
 struct ReplayResult {
   ReplayFigures all;
   ReplayFigures measured;
-  Bounds bounds;                // of the measured part
-  Bytes resident_peak;          // on the card
-  Bytes window;                 // the largest of the measured launches
-  Bytes budget;                 // of device 0; without one, in mode off, the whole card
-  Bytes plain_peak;             // device memory that cannot move, at most
-  DeviceTotals totals;          // of device 0, as the engine counts
-  std::uint64_t refused = 0;    // allocations
-  std::uint64_t iteration = 0;  // launches of the iteration that was found last; 0 none
+  Bounds bounds;                    // of the measured part
+  Bytes resident_peak;              // on the card
+  Bytes window;                     // the largest of the measured launches
+  Bytes budget;                     // of device 0; without one, in mode off, the whole card
+  Bytes asked_budget;               // of device 0: what the policy asks for; more than `budget` if no more was free
+  Bytes plain_peak;                 // device memory that cannot move, at most
+  DeviceTotals totals;              // of device 0, as the engine counts
+  std::uint64_t refused = 0;        // allocations
+  std::uint64_t out_of_memory = 0;  // of them, those that are not memory.oom_first's
+  std::uint64_t iteration = 0;      // launches of the iteration that was found last; 0 none
   std::uint64_t moves = 0;
   std::uint64_t impossible = 0;     // events that were left out, since no program can have made them
   std::vector<Decision> decisions;  // as asked for

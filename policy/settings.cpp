@@ -29,9 +29,11 @@ Result read_into(SizeOrShare& out, std::string_view text, Bytes least, double le
     const bool bare = number.find_first_not_of("0123456789") == std::string::npos;
     if (bare && bytes->count() > 0) {
       // Whoever writes a bare number means another unit than bytes.
-      const std::string share = bytes->count() <= 100 ? quoted(number + "%") + " or " : std::string();
+      const auto count = static_cast<double>(bytes->count());
+      const std::string share = count >= least_percent && count <= 100 ? quoted(number + "%") + " or " : std::string();
+      const char* const unit = 1_MiB * bytes->count() < least ? "GiB" : "MiB";
       return problem(number, "is in bytes, and below " + format_bytes(least),
-                     "did you mean " + share + quoted(number + "MiB") + "?");
+                     "did you mean " + share + quoted(number + unit) + "?");
     }
     return problem(number, "is below " + format_bytes(least),
                    "write at least " + write_bytes(least) + ", with its unit");

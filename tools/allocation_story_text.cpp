@@ -66,7 +66,8 @@ std::string use_text(const AllocationStory& story, std::size_t most_kernels) {
       recorded ? "Used by " + grouped(story.launches) + (story.launches == 1 ? " launch" : " launches")
                : std::string("Smaller than 2 MiB, so launches that use it are not recorded; used by none known");
   if (story.copies > 0) {
-    out += " and " + grouped(story.copies) + " copies or fills of the program (" + format_bytes(story.copied) + ")";
+    out += " and " + counted(story.copies, "copy or fill", "copies or fills") + " of the program (" +
+           format_bytes(story.copied) + ")";
   }
   if (story.iterations > 0) {
     out +=

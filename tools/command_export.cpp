@@ -6,6 +6,7 @@
 
 #include "tools/command.hpp"
 #include "tools/exporter.hpp"
+#include "tools/output_file.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -50,9 +51,10 @@ class ExportCommand : public Command {
         ->required()
         ->check(CLI::IsMember({"perfetto", "sqlite", "csv"}));
     app.add_option("-o,--output", output_, "File to write; - for standard output (not with sqlite)")->required();
-    app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms");
-    app.add_option("--to", to_, "Up to this time");
-    app.add_option("--iteration", iterations_, "These iterations only: 7, or 7..9 (spillway stats --by iteration)");
+    from_given_ = app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms");
+    to_given_ = app.add_option("--to", to_, "Up to this time");
+    iterations_given_ =
+        app.add_option("--iteration", iterations_, "These iterations only: 7, or 7..9 (spillway stats --by iteration)");
   }
 
   int run() override {
@@ -65,9 +67,7 @@ class ExportCommand : public Command {
     }
     std::error_code error;
     if (std::filesystem::is_directory(output_, error)) return complain(output_ + ": is a folder; name a file to write");
-    if (std::filesystem::equivalent(output_, list.paths.front(), error)) {
-      return complain(output_ + ": is the trace itself; name another file");
-    }
+    if (const auto problem = replaces_input(output_, list.paths)) return complain(*problem);
     if (format_ == "sqlite" && output_ == "-") {
       return complain("-o -: a database cannot be written to standard output; name a file");
     }
@@ -77,18 +77,18 @@ class ExportCommand : public Command {
  private:
   std::optional<std::string> read_window(ExportWindow& window) const {
     constexpr const char* kRemedy = " is no time; write it as 1.5s, 200ms, 30us or 7ns";
-    if (!from_.empty()) {
+    if (from_given_->count() > 0) {
       const auto time = parse_time(from_);
       if (!time) return "--from: " + policy::quoted(from_) + kRemedy;
       window.from = *time;
     }
-    if (!to_.empty()) {
+    if (to_given_->count() > 0) {
       const auto time = parse_time(to_);
       if (!time) return "--to: " + policy::quoted(to_) + kRemedy;
       window.to = *time;
     }
     if (window.from > window.to) return "--from " + from_ + " is after --to " + to_ + "; nothing lies between";
-    if (!iterations_.empty() && !parse_iterations(iterations_, window)) {
+    if (iterations_given_->count() > 0 && !parse_iterations(iterations_, window)) {
       return "--iteration: " + policy::quoted(iterations_) + " is no iteration; write 7, or 7..9";
     }
     return std::nullopt;
@@ -140,6 +140,9 @@ class ExportCommand : public Command {
   std::string from_;
   std::string to_;
   std::string iterations_;
+  const CLI::Option* from_given_ = nullptr;
+  const CLI::Option* to_given_ = nullptr;
+  const CLI::Option* iterations_given_ = nullptr;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // spillway plan: from a trace and a budget to a policy file for the next run.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "tools/command.hpp"
 #include "tools/expectation.hpp"
 #include "tools/output_file.hpp"
+#include "tools/regular_file.hpp"
 #include "tools/replay.hpp"
 
 namespace spillway::tools {
@@ -29,6 +31,7 @@ class PlanCommand : public Command {
     if (const auto problem = policy::set_setting(settings, "memory.device_budget", budget_, "--device-budget")) {
       return complain(problem->sentence());
     }
+    if (const auto problem = output_problem()) return complain(*problem);
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
     if (trace.launches == 0)
@@ -45,8 +48,12 @@ class PlanCommand : public Command {
     as_recorded.bounds = policy::ReplayOptions::WithBounds::no;
     if (const auto problem = try_replay(trace_, trace, {{"recorded", {trace.settings, {}}}}, as_recorded, recorded))
       return complain(*problem, kFailure);
-    const Expectation expected = expect_of(trace, replays.front(), recorded.front());
     policy::Plan plan = policy::make_plan(replays.front().result, settings);
+    // What is expected is of the file that is written, not of the replay that it was made from.
+    request.keep = policy::ReplayOptions::Keep::figures;
+    if (const auto problem = try_replay(trace_, trace, {{"plan", plan.file}}, request, replays))
+      return complain(*problem, kFailure);
+    const Expectation expected = expect_of(trace, replays.front(), recorded.front());
     plan.title += "\n" + expectation_text(expected);
     const std::string text = policy::write_plan(plan);
     if (!plan.why_no_rule.empty()) complain(plan.why_no_rule, kSuccess);
@@ -67,6 +74,17 @@ class PlanCommand : public Command {
   }
 
  private:
+  // A plan may be made anew in its place; anything else that is there belongs to someone.
+  [[nodiscard]] std::optional<std::string> output_problem() const {
+    if (auto problem = replaces_input(output_, {trace_})) return problem;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(output_, error)) return std::nullopt;
+    const std::string mark = "# " + std::string(policy::kPlanMark);
+    std::string why;
+    if (read_regular(output_, mark.size(), why) == mark) return std::nullopt;
+    return output_ + ": exists, and was not written by spillway plan; name another file, or remove this one";
+  }
+
   std::string trace_;
   std::string budget_;
   std::string output_;

@@ -1,6 +1,8 @@
 // spillway replay: a trace under other policies and budgets, without a GPU, beside what no policy can beat.
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+
 #include "policy/size_text.hpp"
 #include "tools/command.hpp"
 #include "tools/replay.hpp"
@@ -19,8 +21,8 @@ class ReplayCommand : public Command {
         ->delimiter(',');
     app.add_option("--device-budget", budget_,
                    "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%");
-    app.add_option("--from-launch", from_,
-                   "Count from this launch on (default: the middle of the trace, after learning)");
+    from_given_ = app.add_option("--from-launch", from_,
+                                 "Count from this launch on (default: the middle of the trace, after learning)");
     app.add_flag("--json", json_, "Print JSON");
   }
 
@@ -33,7 +35,6 @@ class ReplayCommand : public Command {
       }
       request.budget = settings.device_budget;
     }
-    if (from_ > 0) request.from_launch = from_;
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
     std::vector<NamedPolicy> policies;
@@ -48,6 +49,16 @@ class ReplayCommand : public Command {
     }
     if (trace.launches == 0)
       return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
+    if (from_given_->count() > 0) {
+      std::uint64_t from = 0;
+      const auto read = std::from_chars(from_.data(), from_.data() + from_.size(), from);
+      if (read.ec != std::errc() || read.ptr != from_.data() + from_.size() || from >= trace.launches) {
+        return complain("--from-launch: " + policy::quoted(from_) + " leaves no launch to count; this trace has " +
+                        std::to_string(trace.launches) + ": write a number from 0 to " +
+                        std::to_string(trace.launches - 1));
+      }
+      request.from_launch = from;
+    }
     std::vector<NamedReplay> replays;
     if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
     print(json_
@@ -61,7 +72,8 @@ class ReplayCommand : public Command {
   std::string policy_;
   std::vector<std::string> compare_;
   std::string budget_;
-  std::uint64_t from_ = 0;
+  std::string from_;
+  const CLI::Option* from_given_ = nullptr;
   bool json_ = false;
 };
 

@@ -75,7 +75,7 @@ class RunCommand : public Command {
       if (const auto problem = simulated_device_problem(check.path)) problems.push_back(*problem);
     }
     if (const auto problem = preload()) problems.push_back(*problem);
-    if (const auto problem = trace_place_problem(trace_pattern_)) problems.push_back(*problem);
+    if (const auto problem = trace_place_problem(absolute_pattern(trace_pattern_))) problems.push_back(*problem);
     for (const std::string& problem : problems) complain(problem);
     if (!problems.empty()) return kUsageMistake;
     if (!simulated_ && !driver_is_there()) {

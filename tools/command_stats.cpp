@@ -31,8 +31,8 @@ class StatsCommand : public Command {
         ->delimiter(',')
         ->allow_extra_args(false)  // what follows is a trace
         ->check(CLI::IsMember(section_names()));
-    app.add_option("--explain", explain_,
-                   "Tell the story of one allocation, named by its number or by an address in it (0x...)");
+    explains_ = app.add_option("--explain", explain_,
+                               "Tell the story of one allocation, named by its number or by an address in it (0x...)");
     app.add_flag("--json", json_, "Print JSON: an object for one trace, else traces and totals");
     app.add_option("--top", top_, "Rows to list: kernels, allocations, iterations at either end")
         ->capture_default_str()
@@ -42,7 +42,7 @@ class StatsCommand : public Command {
   int run() override {
     take_sections_from_arguments();
     const TraceList list = list_traces(arguments_);
-    if (!explain_.empty()) return explain(list);
+    if (explains_->count() > 0) return explain(list);
     int code = kSuccess;
     for (const std::string& problem : list.problems) code = complain(problem, kFailure);
     for (const std::string& path : list.paths) {
@@ -104,6 +104,7 @@ class StatsCommand : public Command {
       each_section([&](const std::string& /*name*/, Section section) {
         out += "\n" + section_text(tables_[i], section, top());
       });
+      if (const std::string outside = outside_text(tables_[i], summaries_[i]); !outside.empty()) out += "\n" + outside;
     }
     return out;
   }
@@ -157,6 +158,7 @@ class StatsCommand : public Command {
   std::vector<std::string> arguments_;
   std::vector<std::string> by_;
   std::string explain_;
+  const CLI::Option* explains_ = nullptr;
   bool json_ = false;
   int top_ = 10;
   std::vector<TraceSummary> summaries_;

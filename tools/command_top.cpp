@@ -46,6 +46,7 @@ class TopCommand : public Command {
 
   int run() override {
     if (::isatty(STDOUT_FILENO) == 0 && !json_) once_ = true;
+    if (run_name_.empty()) return complain("the name of the run is empty; name a process, or a trace file");
     std::string path = run_name_;
     std::string shown = run_name_;
     if (run_name_.find_first_not_of("0123456789") == std::string::npos && run_name_.size() < 11) {
@@ -69,7 +70,9 @@ class TopCommand : public Command {
     };
     visitor.finished = [this](const policy::trace::TraceReader& reader) {
       reader_ = nullptr;
-      if (reader.end()) end_reason_ = reader.end()->reason;
+      if (!reader.end()) return;
+      end_reason_ = reader.end()->reason;
+      view_.end(*reader.end());
     };
     if (!once_) {
       catch_interrupts();

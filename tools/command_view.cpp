@@ -84,6 +84,7 @@ class ViewCommand : public Command {
       return complain(trace_ + ": holds " + std::to_string(list.paths.size()) + " traces, and a page shows " +
                       std::to_string(kMostTraces) + " at most; name " + list.paths.front() + ", for example");
     }
+    if (const auto problem = replaces_input(output_, list.paths)) return complain(*problem);
     std::vector<view::ViewReading> readings;
     for (const std::string& path : list.paths) {
       readings.push_back(view::view_trace(path));

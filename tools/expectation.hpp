@@ -26,7 +26,8 @@ struct Expectation {
   double recorded_model_seconds = 0;     // of the recorded run, as modelled
   double compute_seconds = 0;            // what would remain if all fitted, as modelled
   double crossed_bytes = 0;
-  double least_seconds = 0;  // no placement can do better, as modelled
+  double least_seconds = 0;        // no placement can do better; corrected alike
+  double least_model_seconds = 0;  // as modelled
   double least_bytes = 0;
   policy::Bytes budget;
   policy::Bytes resident_peak;

@@ -5,9 +5,18 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 namespace spillway::tools {
+
+std::optional<std::string> replaces_input(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code error;  // a file that is not there is nobody's
+    if (std::filesystem::equivalent(output, input, error)) return output + ": is the trace itself; name another file";
+  }
+  return std::nullopt;
+}
 
 OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);

@@ -5,8 +5,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace spillway::tools {
+
+// What to complain of if writing to `output` would replace one of the files that are read; nothing if it would not.
+std::optional<std::string> replaces_input(const std::string& output, const std::vector<std::string>& inputs);
 
 class OutputFile {
  public:

@@ -23,9 +23,38 @@ std::string fixed(double value, const char* format) {
 }
 
 std::string gigabytes(double bytes) { return fixed(bytes / (1 << 30), "%.3f"); }
-// Mode off is no policy at all where its memory does not fit.
+// Mode off is no policy at all where its memory does not fit, nor is one that refuses memory.
+bool runs_to_its_end(const ReplayResult& result) { return result.fits() && result.out_of_memory == 0; }
+
 std::string policy_name(const NamedReplay& replay) {
-  return harmless(replay.name) + (replay.result.fits() ? "" : " (does not fit)");
+  const char* const mark = !replay.result.fits()             ? " (does not fit)"
+                           : replay.result.out_of_memory > 0 ? " (out of memory)"
+                                                             : "";
+  return harmless(replay.name) + mark;
+}
+
+// Why a row is marked, and what of a budget could not be had; a line each.
+std::string remarks(const std::vector<NamedReplay>& replays) {
+  std::string text;
+  for (const NamedReplay& each : replays) {
+    const ReplayResult& result = each.result;
+    if (!result.fits()) {
+      text += harmless(each.name) + ": does not fit: it needs " + format_bytes(result.plain_peak) + " of a budget of " +
+              format_bytes(result.budget) + ", so the program would run out of memory\n";
+    } else if (result.out_of_memory > 0) {
+      text += harmless(each.name) + ": " + grouped(result.out_of_memory) + " allocation" +
+              (result.out_of_memory == 1 ? " is" : "s are") +
+              " refused, so the program would end: out of memory; take a larger budget\n";
+    }
+  }
+  for (const NamedReplay& each : replays) {
+    const ReplayResult& result = each.result;
+    if (result.asked_budget <= result.budget) continue;
+    const std::string line = "budget " + format_bytes(result.budget) + ": " + format_bytes(result.asked_budget) +
+                             " asked for, no more was free on the recorded card\n";
+    if (text.find(line) == std::string::npos) text += line;
+  }
+  return text;
 }
 
 std::string times(double value, double bound) { return bound > 0 ? fixed(value / bound, "%.2fx") : "-"; }
@@ -107,7 +136,7 @@ double iterations(const ReplayResult& result) {
 
 std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
   if (replays.empty()) return {};
-  std::string text = "trace " + trace.state + ", " + grouped(trace.launches) + " launches";
+  std::string text = "trace " + trace.state + ", " + counted(trace.launches, "launch", "launches");
   if (trace.dropped > 0) text += ", " + grouped(trace.dropped) + " events were dropped: not an exact replay";
   const ReplayResult& first = replays.front().result;
   if (first.impossible > 0)
@@ -132,7 +161,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
   for (const NamedReplay& each : replays) {
     const ReplayFigures& m = each.result.measured;
     table.add({policy_name(each), fixed(m.seconds, "%.4f"),
-               times(m.seconds, each.result.fits() ? each.result.bounds.seconds : 0),
+               times(m.seconds, runs_to_its_end(each.result) ? each.result.bounds.seconds : 0),
                fixed(m.model.stall_seconds, "%.4f"), gigabytes(m.model.crossed()),
                times(m.model.crossed(), each.result.bounds.traffic), gigabytes(m.model.moved_in),
                gigabytes(m.model.moved_out), gigabytes(m.model.remote_read + m.model.remote_write),
@@ -153,11 +182,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
     text += "periods that the policies went by, in launches: " + periods +
             "; a period may be a part of what stats calls an iteration, or several\n";
   }
-  for (const NamedReplay& each : replays) {
-    if (each.result.fits()) continue;
-    text += harmless(each.name) + ": does not fit: it needs " + format_bytes(each.result.plain_peak) +
-            " of a budget of " + format_bytes(each.result.budget) + ", so the program would run out of memory\n";
-  }
+  text += remarks(replays);
   return text;
 }
 
@@ -169,6 +194,9 @@ Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& repla
     Json one = {{"policy", each.name}};
     one["window_bytes"] = each.result.window.count();
     one["fits"] = each.result.fits();
+    one["out_of_memory"] = each.result.out_of_memory > 0;
+    one["budget_bytes"] = each.result.budget.count();
+    one["asked_budget_bytes"] = each.result.asked_budget.count();
     one["plain_peak_bytes"] = each.result.plain_peak.count();
     one["resident_peak_bytes"] = each.result.resident_peak.count();
     one["refused_allocations"] = each.result.refused;

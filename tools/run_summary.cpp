@@ -73,13 +73,24 @@ std::optional<std::string> trace_place_problem(const std::string& pattern) {
     folder += written[i];
   }
   std::error_code error;
+  const std::string place = "the trace cannot be written to " + policy::quoted(pattern) + ": ";
+  if (fs::is_directory(pattern, error)) return place + "it is a folder; name a file in it, such as %p.swt";
+  for (const char* stream : {"/dev/std", "/dev/fd/", "/proc/self/fd/"}) {
+    if (pattern.starts_with(stream)) return place + "it is a stream of the program's own; name a file";
+  }
   if (fs::is_character_file(pattern, error)) return std::nullopt;
-  const std::string what = "the trace cannot be written to " + policy::quoted(pattern) + ": " + policy::quoted(folder);
+  const std::string what = place + policy::quoted(folder);
   if (!fs::exists(folder, error)) return what + " does not exist; create the folder, or name another one";
   if (!fs::is_directory(folder, error)) return what + " is no folder; name another place";
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
     return what + " cannot be written to (" + std::strerror(errno) + "); name another folder, or change its rights";
   }
+  // Rights are not all that it takes: /proc lets root write, and has no room for a file.
+  std::string probe = folder + "/.spillway-XXXXXX";
+  const int file = ::mkstemp(probe.data());
+  if (file < 0) return what + " takes no file (" + std::strerror(errno) + "); name another folder";
+  ::close(file);
+  ::unlink(probe.c_str());
   return std::nullopt;
 }
 

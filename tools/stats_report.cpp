@@ -26,7 +26,7 @@ std::string command_line(const TraceSummary& summary) {
 
 std::string line(const char* title, const std::string& text) {
   char padded[32];
-  std::snprintf(padded, sizeof padded, "%-14s", title);
+  std::snprintf(padded, sizeof padded, "%-13s ", title);
   return padded + text + "\n";
 }
 
@@ -145,16 +145,17 @@ std::string launch_table(const TraceSummary& summary, std::size_t most_functions
                       (summary.graph_launches > 0 ? ", graphs among them: " + grouped(summary.graph_launches) : ""));
   const std::uint64_t dropped = summary.dropped_events + summary.dropped_frames;
   const std::string why = summary.dropped_frames == 0 ? "" : "; its disk was full or too slow";
-  out +=
-      line("dropped", dropped == 0 ? "nothing"
-                                   : grouped(summary.dropped_events) + " events, " + grouped(summary.dropped_frames) +
-                                         " frames: this trace is no exact replay" + why);
+  out += line("dropped", dropped == 0 ? "nothing"
+                                      : counted(summary.dropped_events, "event", "events") + ", " +
+                                            counted(summary.dropped_frames, "frame", "frames") +
+                                            ": this trace is no exact replay" + why);
   if (summary.unknown_records > 0) {
-    out += line("unknown", grouped(summary.unknown_records) + " records of a newer spillway left out");
+    out += line("unknown", counted(summary.unknown_records, "record", "records") + " of a newer spillway left out");
   }
-  if (summary.timed_launches > 0) out += line("timed", grouped(summary.timed_launches) + " launches");
+  if (summary.timed_launches > 0) out += line("timed", counted(summary.timed_launches, "launch", "launches"));
   if (summary.lost_windows > 0) {
-    out += line("not told apart", "the kernels of " + grouped(summary.lost_windows) + " sampled windows");
+    out +=
+        line("not told apart", "the kernels of " + counted(summary.lost_windows, "sampled window", "sampled windows"));
   }
   const bool timed = summary.timed_launches > 0;
   TextTable table(timed ? std::vector<TextTable::Column>{{"launches"}, {"mean us"}, {"function", Align::left}}
@@ -171,7 +172,8 @@ std::string launch_table(const TraceSummary& summary, std::size_t most_functions
   if (table.empty()) return out;
   out += "\n" + table.str();
   if (summary.functions.size() > most_functions) {
-    out += "  and " + grouped(summary.functions.size() - most_functions) + " more functions (--top)\n";
+    out +=
+        "  and " + counted(summary.functions.size() - most_functions, "more function", "more functions") + " (--top)\n";
   }
   return out;
 }

@@ -54,8 +54,8 @@ void put_traffic(Json& into, const Traffic& of) {
   into["moving_ns"] = of.took.count();
 }
 
-std::string more(std::size_t count, std::size_t shown, const char* what) {
-  return count > shown ? "  and " + grouped(count - shown) + " more " + what + " (--top)\n" : std::string();
+std::string more(std::size_t count, std::size_t shown, const char* one, const char* many) {
+  return count > shown ? "  and " + counted(count - shown, one, many) + " (--top)\n" : std::string();
 }
 
 std::string class_table(const RunTables& tables) {
@@ -113,7 +113,7 @@ std::string kernel_table(const RunTables& tables, std::size_t top) {
     }
     table.add(with_traffic(std::move(cells), row.traffic));
   }
-  return table.str() + more(tables.kernels.size(), top, "kernels");
+  return table.str() + more(tables.kernels.size(), top, "more kernel", "more kernels");
 }
 
 std::string iteration_table(const RunTables& tables, std::size_t top) {
@@ -153,7 +153,7 @@ std::string allocation_table_by_traffic(const RunTables& tables, std::size_t top
                            row.traffic, {harmless(row.library)}));
   }
   if (table.empty()) return "  allocations: none moved, and none that could is live\n";
-  return table.str() + more(tables.allocations.size(), top, "allocations");
+  return table.str() + more(tables.allocations.size(), top, "more allocation", "more allocations");
 }
 
 Json kernels_json(const RunTables& tables, std::size_t top) {
@@ -215,6 +215,16 @@ Json allocations_json(const RunTables& tables, std::size_t top) {
 const std::vector<std::string>& section_names() {
   static const std::vector<std::string> kNames = {"class", "rule", "kernel", "iteration", "allocation"};
   return kNames;
+}
+
+std::string outside_text(const RunTables& tables, const TraceSummary& summary) {
+  // What was dropped or damaged may have been decisions.
+  if (!summary.whole || summary.dropped_events + summary.dropped_frames > 0) return {};
+  const Bytes in = summary.moved_in().saturating_minus(tables.total.in);
+  const Bytes out = summary.moved_out().saturating_minus(tables.total.out);
+  if (in + out == Bytes()) return {};
+  return "  " + format_bytes(in) + " in" + (out == Bytes() ? "" : " and " + format_bytes(out) + " out") +
+         " moved by page faults, which are not decisions: in no table\n";
 }
 
 std::string section_text(const RunTables& tables, Section section, std::size_t top) {

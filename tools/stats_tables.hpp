@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/run_tables.hpp"
+#include "tools/trace_summary.hpp"
 
 namespace spillway::tools {
 
@@ -19,5 +20,8 @@ const std::vector<std::string>& section_names();
 // kernels and allocations and every iteration.
 std::string section_text(const RunTables& tables, Section section, std::size_t top);
 nlohmann::ordered_json section_json(const RunTables& tables, Section section, std::size_t top);
+
+// What moved without a decision and so is in no section: a line, or nothing. `summary` is of the same trace.
+std::string outside_text(const RunTables& tables, const TraceSummary& summary);
 
 }  // namespace spillway::tools

@@ -43,6 +43,10 @@ std::string grouped(std::uint64_t number) {
   return digits;
 }
 
+std::string counted(std::uint64_t number, const char* one, const char* many) {
+  return grouped(number) + " " + (number == 1 ? one : many);
+}
+
 std::string harmless(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out;

@@ -28,6 +28,8 @@ class TextTable {
 
 // 1234567 as "1,234,567".
 std::string grouped(std::uint64_t number);
+// "1 launch", "2,000 launches".
+std::string counted(std::uint64_t number, const char* one, const char* many);
 
 // Control characters as \xNN, so that a name out of a trace cannot steer the terminal.
 std::string harmless(const std::string& text);

@@ -43,8 +43,27 @@ void TopView::begin(const trace::TraceHeader& header, const std::string& path) {
   for (const DeviceSeen& device : header.devices) devices_[device.device.value] = device;
 }
 
+void TopView::end(const trace::TraceEnd& end) {
+  ended_ = true;
+  for (const trace::DeviceEnd& device : end.devices) end_totals_[device.device.value] = device.totals;
+}
+
+TopView::Peaks TopView::peaks(std::uint32_t device) const {
+  Peaks of = device < peaks_.size() ? peaks_[device] : Peaks();
+  if (const auto at_end = end_totals_.find(device); at_end != end_totals_.end())
+    of.resident = std::max(of.resident, at_end->second.resident_peak);
+  return of;
+}
+
 void TopView::add(const trace::Record& record, const RunFollower& run) {
   if (record.kind != trace::RecordKind::event) return;
+  peaks_.resize(std::max(peaks_.size(), run.devices().size()));
+  for (std::size_t i = 0; i < run.devices().size(); ++i) {
+    const DeviceTotals& totals = run.devices()[i];
+    peaks_[i].plain = std::max(peaks_[i].plain, totals.plain);
+    peaks_[i].resident = std::max(peaks_[i].resident, totals.resident);
+    peaks_[i].on_host = std::max(peaks_[i].on_host, totals.on_host);
+  }
   if (const auto* seen = std::get_if<DeviceSeen>(&record.event.body)) devices_[seen->device.value] = *seen;
   if (const FinishedMove* move = run.finished_move(); move != nullptr && move->in + move->out != Bytes()) {
     crossings_.push_back({run.time(), move->device.value, move->in, move->out});
@@ -86,8 +105,12 @@ Bytes TopView::budget(std::uint32_t device) const {
   const auto seen = devices_.find(device);
   Settings settings;
   for (const auto& [key, value] : header_.settings) {
-    if (key == "memory.device_budget") static_cast<void>(set_setting(settings, key, value, "trace"));
+    if (key == "memory.device_budget" || key == "policy.mode")
+      static_cast<void>(set_setting(settings, key, value, "trace"));
   }
+  const auto at_end = end_totals_.find(device);
+  if (at_end != end_totals_.end() && settings.mode != ModeName::off && at_end->second.budget > Bytes())
+    return at_end->second.budget;
   return seen == devices_.end() || !settings.device_budget ? Bytes() : settings.device_budget->of(seen->second.total);
 }
 
@@ -140,6 +163,12 @@ std::string TopView::text(const RunFollower& run, const Terminal& terminal, std:
                  format_bytes(totals.on_host), rate_text(now.in), rate_text(now.out)});
   }
   if (!devices.empty()) out += "\n" + devices.str();
+  // A run that has ended freed all, most often: what it held at most says more.
+  for (std::uint32_t i = 0; ended_ && i < run.devices().size(); ++i) {
+    const Peaks most = peaks(i);
+    out += "  peaks of device " + std::to_string(i) + ": plain " + format_bytes(most.plain) + ", resident " +
+           format_bytes(most.resident) + ", on host " + format_bytes(most.on_host) + "\n";
+  }
   TextTable table({{"allocation"},
                    {"size"},
                    {"class", Align::left},
@@ -171,6 +200,9 @@ nlohmann::ordered_json TopView::json(const RunFollower& run, std::size_t top) co
                        {"managed", totals.managed.count()},
                        {"resident", totals.resident.count()},
                        {"on_host", totals.on_host.count()},
+                       {"plain_peak", peaks(i).plain.count()},
+                       {"resident_peak", peaks(i).resident.count()},
+                       {"on_host_peak", peaks(i).on_host.count()},
                        {"moved_in", totals.moved_in.count()},
                        {"moved_out", totals.moved_out.count()},
                        {"in_per_second", now.in},

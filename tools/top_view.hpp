@@ -20,6 +20,8 @@ class TopView {
   void begin(const policy::trace::TraceHeader& header, const std::string& path);
   // After `run` has seen the record.
   void add(const policy::trace::Record& record, const RunFollower& run);
+  // The trace's end: what it recorded takes the place of what was added up or not known.
+  void end(const policy::trace::TraceEnd& end);
   // "running", "ended by exit", "still written, or killed".
   void set_state(std::string state) { state_ = std::move(state); }
   void set_quiet(std::int64_t seconds) { quiet_seconds_ = seconds; }  // since the last event; 0: the run has ended
@@ -46,6 +48,12 @@ class TopView {
 
   [[nodiscard]] Rates rates(const RunFollower& run, std::uint32_t device) const;
   [[nodiscard]] policy::Bytes budget(std::uint32_t device) const;  // zero if none was set
+  struct Peaks {
+    policy::Bytes plain;
+    policy::Bytes resident;
+    policy::Bytes on_host;
+  };
+  [[nodiscard]] Peaks peaks(std::uint32_t device) const;
   [[nodiscard]] std::vector<const FollowedAllocation*> most_moved(const RunFollower& run, std::size_t top) const;
   [[nodiscard]] policy::Bytes crossed(policy::AllocationId id) const;
 
@@ -54,6 +62,9 @@ class TopView {
   std::string state_ = "running";
   std::int64_t quiet_seconds_ = 0;
   std::unordered_map<std::uint32_t, policy::DeviceSeen> devices_;
+  std::vector<Peaks> peaks_;                                            // by device
+  std::unordered_map<std::uint32_t, policy::DeviceTotals> end_totals_;  // by device
+  bool ended_ = false;
   std::deque<Crossing> crossings_;                                   // of the last two seconds
   std::deque<Mark> marks_;                                           // of the last two seconds, ten a second
   std::unordered_map<policy::AllocationId, policy::Bytes> crossed_;  // of what is live

@@ -166,7 +166,11 @@ std::string completeness(const TraceReader& reader) {
     add(std::to_string(report.damaged_frames) + " damaged piece" + (report.damaged_frames == 1 ? "" : "s") +
         " left out, the first at byte " + std::to_string(report.first_damage.value_or(0)));
   }
-  if (reader.malformed_records() > 0) add(std::to_string(reader.malformed_records()) + " malformed records left out");
+  if (report.header_damaged) add("its header cannot be read: program, devices and settings are unknown");
+  if (reader.malformed_records() > 0) {
+    add(std::to_string(reader.malformed_records()) + " malformed record" +
+        (reader.malformed_records() == 1 ? "" : "s") + " left out");
+  }
   if (!reader.end()) {
     add(report.cut_at
             ? "the end of the run is missing: killed, or its disk was full"

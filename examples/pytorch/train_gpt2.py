@@ -4,7 +4,7 @@
 Weights and tokens are random but seeded, nothing is downloaded, and the algorithms are deterministic, so that two runs
 can be compared loss by loss. fp32 master weights, bf16 autocast, AdamW.
 
-    train_gpt2.py --steps 12 --json losses.json                    # 204 M parameters
+    train_gpt2.py --steps 12 --json losses.json                    # 203 M parameters
     train_gpt2.py --layers 36 --width 1280 --json losses.json      # 774 M parameters
 """
 import argparse

@@ -74,11 +74,13 @@ std::optional<TraceError> FrameReader::open() {
     return TraceError{8, "the trace has format version " + std::to_string(version) + ", this spillway reads 1 to " +
                              std::to_string(kVersion) + ": use a newer spillway, or record the trace again"};
   }
-  read_header_text();
+  if (!read_header_text())
+    return TraceError{kFixedStart, "too damaged to read: the header is cut or damaged, and nothing whole follows it; " +
+                                       std::string("record the trace again")};
   return std::nullopt;
 }
 
-void FrameReader::read_header_text() {
+bool FrameReader::read_header_text() {
   const auto length = number_at<std::uint32_t>(here(), 12);
   const auto crc = number_at<std::uint32_t>(here(), 16);
   const std::uint64_t start = offset();
@@ -88,13 +90,19 @@ void FrameReader::read_header_text() {
     if (crc32(text) == crc) {
       header_json_.assign(reinterpret_cast<const char*>(text.data()), length);
       skip(length);
-      return;
+      return true;
     }
   }
   // Whatever the length says may be the damage: the frames are found by their own marks.
   report_.header_damaged = true;
   note_damage(start);
-  resynchronise();
+  return resynchronise();
+}
+
+void FrameReader::note_header_damage() {
+  if (std::exchange(report_.header_damaged, true)) return;
+  ++report_.damaged_frames;
+  report_.first_damage = kFixedStart;
 }
 
 void FrameReader::note_damage(std::uint64_t offset) {

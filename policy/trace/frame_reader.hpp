@@ -59,6 +59,9 @@ class FrameReader {
   std::optional<TraceError> open();
   [[nodiscard]] const std::string& header_json() const { return header_json_; }
 
+  // The text is whole, and says nothing: as if it were damaged.
+  void note_header_damage();
+
   // Then: the next good frame of a known kind, until the end.
   std::optional<Frame> next();
 
@@ -73,7 +76,7 @@ class FrameReader {
   void skip(std::size_t size);
   [[nodiscard]] std::span<const std::byte> here() const { return std::span(buffer_).subspan(begin_, end_ - begin_); }
   [[nodiscard]] std::uint64_t offset() const { return buffer_offset_ + begin_; }
-  void read_header_text();
+  bool read_header_text();  // false if it cannot be read and nothing is found after it
   void note_damage(std::uint64_t offset);
   bool resynchronise();  // to the next frame header after damage; false at the end
   bool decompress(const FrameHeader& header, std::span<const std::byte> stored);

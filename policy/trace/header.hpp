@@ -52,7 +52,7 @@ struct TraceEnd {
 [[nodiscard]] std::string encode_header(const TraceHeader& header);
 [[nodiscard]] std::string encode_end(const TraceEnd& end);
 
-// Nothing if the text is no JSON object.
+// Nothing if the text is no JSON object, or is nested deeper than any that is written.
 [[nodiscard]] std::optional<TraceHeader> decode_header(std::string_view json);
 [[nodiscard]] std::optional<TraceEnd> decode_end(std::string_view json);
 

@@ -8,7 +8,29 @@ namespace {
 
 using Json = nlohmann::json;
 
+// What is deeper is no header of ours, and walking it takes more stack than there is.
+constexpr std::size_t kDeepest = 64;
+
+bool too_deep(std::string_view text) {
+  std::size_t depth = 0;
+  bool in_text = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (in_text && letter == '\\') {
+      ++at;
+    } else if (letter == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (letter == '[' || letter == '{')) {
+      if (++depth > kDeepest) return true;
+    } else if (!in_text && (letter == ']' || letter == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
 std::optional<Json> parse_object(std::string_view text) {
+  if (too_deep(text)) return std::nullopt;
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   return json;

@@ -7,7 +7,11 @@ namespace spillway::policy::trace {
 
 std::optional<TraceError> TraceReader::open() {
   if (auto error = frames_.open()) return error;
-  if (auto header = decode_header(frames_.header_json())) header_ = *std::move(header);
+  if (auto header = decode_header(frames_.header_json())) {
+    header_ = *std::move(header);
+  } else {
+    frames_.note_header_damage();
+  }
   return std::nullopt;
 }
 
@@ -33,6 +37,7 @@ bool TraceReader::next(Record& record) {
         break;
       case FrameKind::end:
         end_ = decode_end({reinterpret_cast<const char*>(frame->payload.data()), frame->payload.size()});
+        malformed_ += end_ ? 0U : 1U;
         break;
     }
   }

@@ -31,6 +31,7 @@ TEST(ExamplePolicies, HaveNoMistakesAndSurviveBeingWrittenAgain) {
     for (const PolicyMistake& mistake : reading.mistakes) ADD_FAILURE() << mistake.sentence();
     EXPECT_FALSE(reading.file.rules.empty()) << name;
     EXPECT_NE(reading.file.settings, Settings()) << name;
+    EXPECT_FALSE(reading.file.settings.oom_first) << name << " ends a program that does not ask again";
     const PolicyFileReading again = read_policy_file(write_policy_file(reading.file, {}), name);
     EXPECT_EQ(again.file, reading.file) << name;
   }

@@ -244,6 +244,34 @@ TEST(TraceFile, DamagedFileHeaderLosesNoFrame) {
   }
 }
 
+// A million of brackets, with the right checksum: no stack is deep enough to walk them.
+TEST(TraceFile, AHeaderOrAnEndNestedTooDeepIsDamage) {
+  const std::string deep = R"({"cost_table":{"x":)" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}}";
+  const Written written = write_trace(6, 50, {});
+  const std::string header = encode_header(sample_header());
+  std::vector<std::byte> file = encode_file_start(deep);
+  const auto frames = written.file.begin() + static_cast<std::ptrdiff_t>(written.frame_offsets.front());
+  file.insert(file.end(), frames, written.file.end());
+  TraceReader reader(pull_from(file));
+  const ReadBack read = read_all(reader);
+  ASSERT_FALSE(read.error);
+  EXPECT_EQ(read.events, written.events);
+  EXPECT_TRUE(reader.report().header_damaged);
+  EXPECT_EQ(reader.report().damaged_frames, 1U);
+  EXPECT_EQ(reader.report().first_damage, 20U);
+  EXPECT_FALSE(reader.whole());
+  EXPECT_FALSE(decode_end(deep));
+  EXPECT_TRUE(decode_end(R"({"reason":"[[[[\"{{{{"})"));
+  file = encode_file_start(header);
+  FrameContents contents;
+  contents.kind = FrameKind::end;
+  append(file, FrameEncoder().encode(std::as_bytes(std::span(deep)), contents));
+  TraceReader ended(pull_from(file));
+  read_all(ended);
+  EXPECT_EQ(ended.malformed_records(), 1U);
+  EXPECT_FALSE(ended.end());
+}
+
 TEST(TraceFile, UnknownFrameKindIsSkipped) {
   Written written = write_trace(7, 100, {});
   FrameContents contents;
@@ -272,6 +300,12 @@ TEST(TraceFile, RefusesWhatItCannotRead) {
   error = error_of({});
   ASSERT_TRUE(error);
   EXPECT_THAT(error->problem, HasSubstr("empty"));
+
+  std::vector<std::byte> torn = write_trace(1, 10, {}).file;
+  torn.resize(100);
+  error = error_of(torn);
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->problem, HasSubstr("too damaged to read"));
 
   std::vector<std::byte> newer = write_trace(1, 10, {}).file;
   newer[8] = std::byte{9};

@@ -1,5 +1,7 @@
 #include "tests/support/trace_maker.hpp"
 
+#include <utility>
+
 namespace spillway::tests {
 
 using namespace policy;
@@ -52,7 +54,7 @@ std::vector<std::byte> TraceMaker::finish_without_end() {
   return file_;
 }
 
-std::vector<std::byte> TraceMaker::finish() {
+std::vector<std::byte> TraceMaker::finish(std::vector<DeviceEnd> devices) {
   put(builder_.finish());
   const FrameBytes index = index_.encode(builder_.encoder());
   file_.insert(file_.end(), index.begin(), index.end());
@@ -60,6 +62,7 @@ std::vector<std::byte> TraceMaker::finish() {
   end.reason = "exit";
   end.launches = launches_;
   end.decisions = decisions_;
+  end.devices = std::move(devices);
   const std::string text = encode_end(end);
   FrameContents contents;
   contents.kind = FrameKind::end;

@@ -27,8 +27,8 @@ class TraceMaker {
   void launch(std::uint32_t shape, std::uint32_t stream = 0);
 
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
-  // With its end, or without one as after a SIGKILL.
-  std::vector<std::byte> finish();
+  // With its end and what that says of the devices, or without one as after a SIGKILL.
+  std::vector<std::byte> finish(std::vector<policy::trace::DeviceEnd> devices = {});
   std::vector<std::byte> finish_without_end();
 
  private:

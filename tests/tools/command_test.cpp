@@ -120,6 +120,9 @@ TEST(TextTable, AlignsAndGroups) {
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(counted(1, "copy", "copies"), "1 copy");
+  EXPECT_EQ(counted(2000, "copy", "copies"), "2,000 copies");
+  EXPECT_EQ(counted(0, "copy", "copies"), "0 copies");
   EXPECT_EQ(harmless("a\x1b[31m"), "a\\x1b[31m");
 }
 

@@ -81,6 +81,7 @@ TEST_F(ExplainTest, MistakesAreOneLine) {
     return result.err;
   };
   EXPECT_THAT(complaint({"run.swt", "--explain", "weights"}, 2), HasSubstr("\"weights\" is no allocation"));
+  EXPECT_THAT(complaint({"run.swt", "--explain", ""}, 2), HasSubstr("--explain: \"\" is no allocation"));
   EXPECT_THAT(complaint({"run.swt", "--explain", "99"}, 1), HasSubstr("this trace has no allocation 99"));
   EXPECT_THAT(complaint({"run.swt", "other.swt", "--explain", "1"}, 2), HasSubstr("2 traces are given"));
   expect_bad_traces_named({"stats", "--explain", "1"});

@@ -244,6 +244,9 @@ TEST_F(ExportTest, BadInputIsOneLineAndLeavesNoFile) {
               HasSubstr("nothing lies between"));
   EXPECT_THAT(complaint({"--format", "csv", "-o", "x", "--iteration", "9..3"}, 2),
               HasSubstr("\"9..3\" is no iteration"));
+  for (const char* flag : {"--from", "--to", "--iteration"}) {
+    EXPECT_THAT(complaint({"--format", "csv", "-o", "x", flag, ""}, 2), HasSubstr(std::string(flag) + ": \"\" is no"));
+  }
   EXPECT_THAT(complaint({"--format", "csv", "-o", "run.swt"}, 2), HasSubstr("is the trace itself"));
   EXPECT_THAT(complaint({"--format", "csv", "-o", "."}, 2), HasSubstr("is a folder"));
   EXPECT_THAT(complaint({"--format", "sqlite", "-o", "-"}, 2), HasSubstr("standard output"));
@@ -251,7 +254,7 @@ TEST_F(ExportTest, BadInputIsOneLineAndLeavesNoFile) {
     EXPECT_THAT(complaint({"--format", format, "-o", "no/such/place"}, 1),
                 HasSubstr("no/such/place: cannot be written"));
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 4)
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 5)
       << "bad traces and run.swt, nothing else";
 }
 

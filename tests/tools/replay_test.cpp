@@ -5,6 +5,8 @@
 
 #include "policy/plan.hpp"
 #include "tests/policy/workloads.hpp"
+#include "tests/support/trace_maker.hpp"
+#include "tests/tools/trace_command_test.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -116,6 +118,39 @@ TEST(Replay, OffIsSaidNotToFitWhereItDoesNot) {
   EXPECT_THAT(replay_text(events, roomy), ::testing::Not(HasSubstr("does not fit")));
 }
 
+TEST(Replay, APolicyThatRefusesMemoryIsSaidToEndTheProgram) {
+  std::vector<NamedReplay> all(2);
+  all[0].name = "adaptive";
+  all[0].result.refused = all[0].result.out_of_memory = 3;
+  all[1].name = "caches";
+  all[1].result.refused = 1;  // as memory.oom_first does once
+  const std::string text = replay_text(trace(), all);
+  EXPECT_THAT(text, HasSubstr("adaptive (out of memory)  "));
+  EXPECT_THAT(text, HasSubstr("adaptive: 3 allocations are refused, so the program would end: out of memory"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("caches (")));
+  EXPECT_EQ(replay_json(trace(), all)["replays"][0]["out_of_memory"], true);
+  EXPECT_EQ(replay_json(trace(), all)["replays"][1]["out_of_memory"], false);
+}
+
+TEST(Replay, RefusalsOfAPolicyAreCounted) {
+  const TraceEvents events = trace();
+  std::vector<NamedPolicy> policies(1);
+  EXPECT_FALSE(load_policy("adaptive", policies[0]));
+  policies[0].file.settings.host_budget = policy::SizeOrShare{policy::Bytes(std::uint64_t{1} << 20)};
+  ReplayRequest request;
+  request.budget = policy::SizeOrShare{policy::Bytes(std::uint64_t{100} << 20)};
+  EXPECT_THAT(replay_text(events, replay_all(events, policies, request)), HasSubstr("adaptive (out of memory)"));
+}
+
+TEST(Replay, ABudgetThatTheRecordedCardHadNotIsSaid) {
+  const TraceEvents events = trace();
+  const auto all = replays(events, std::uint64_t{1} << 30);
+  const std::string text = replay_text(events, all);
+  EXPECT_THAT(text, HasSubstr("1024 TiB asked for, no more was free on the recorded card\n"));
+  EXPECT_EQ(text.find("asked for"), text.rfind("asked for")) << "once for all";
+  EXPECT_THAT(replay_text(events, replays(events, 400)), ::testing::Not(HasSubstr("asked for")));
+}
+
 TEST(Replay, AModeTakesItsOtherSettingsFromTheRecordedRun) {
   policy::Settings recorded;
   recorded.device_budget = policy::SizeOrShare{policy::Bytes(std::uint64_t{400} << 20)};
@@ -132,6 +167,20 @@ TEST(Replay, APolicyThatIsNeitherFileNorModeIsNamed) {
   ASSERT_TRUE(problem);
   EXPECT_THAT(*problem, HasSubstr("'adaptiv' is neither a policy file"));
   EXPECT_THAT(*problem, HasSubstr("alloc_prefetch"));
+}
+
+class ReplayCommandTest : public TraceCommandTest {};
+
+TEST_F(ReplayCommandTest, ALaunchThatThereIsNotIsNamedWithThoseThereAre) {
+  put("run.swt", tests::training_trace());
+  for (const char* launch : {"480", "-1", "18446744073709551615", "18446744073709551616", "", "5x"}) {
+    const auto result = spillway({"replay", "run.swt", "--from-launch", launch});
+    EXPECT_EQ(result.exit_code, 2) << launch;
+    EXPECT_THAT(result.err, HasSubstr("\"" + std::string(launch) + "\" leaves no launch to count"));
+    EXPECT_THAT(result.err, HasSubstr("write a number from 0 to 479"));
+  }
+  EXPECT_THAT(spillway({"replay", "run.swt", "--from-launch", "470"}).out, HasSubstr("of the last 10 launches"));
+  EXPECT_THAT(spillway({"replay", "run.swt", "--from-launch", "0"}).out, HasSubstr("of the last 480 launches"));
 }
 
 }  // namespace

@@ -277,6 +277,19 @@ TEST_F(RunTest, ATraceThatCannotBeWrittenIsRefusedBeforeTheStart) {
   tests::ProcessOptions options;
   options.environment = {{"SPILLWAY_TRACE_PATH", "/no/such/folder/x.swt"}};
   EXPECT_THAT(refusal({"--summary", "true"}, options), HasSubstr("does not exist"));
+  EXPECT_THAT(refusal({"--trace", folder_.string(), "true"}), HasSubstr("it is a folder; name a file in it"));
+  EXPECT_THAT(refusal({"--trace", "/proc/x.swt", "true"}), HasSubstr("\"/proc\""));
+  for (const char* stream : {"/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/1"}) {
+    EXPECT_THAT(refusal({"--trace", stream, "true"}), HasSubstr("a stream of the program's own; name a file"));
+  }
+  for (const char* path : {"/no/such/folder/x.swt", "missing/x.swt"}) {
+    write("p.toml", "[trace]\npath = \"" + std::string(path) + "\"\n");
+    EXPECT_THAT(refusal({"--policy", "p.toml", "true"}), HasSubstr("does not exist; create the folder")) << path;
+  }
+  EXPECT_EQ(run({"--trace", "x.swt", "true"}).exit_code, 0);
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr(".spillway"))) << "what was tried is removed";
+  }
   // Where only the run can tell, it may start.
   EXPECT_EQ(run({"--trace", "/no/%h/x.swt", "true"}).exit_code, 0);
   EXPECT_EQ(run({"--trace", "/dev/null", "true"}).exit_code, 0);

@@ -6,6 +6,7 @@
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
 #include "tools/one_run.hpp"
+#include "tools/stats_report.hpp"
 #include "tools/terminal.hpp"
 
 namespace spillway::tools {
@@ -177,6 +178,42 @@ TEST_F(StatsTablesTest, ModeOffShowsNoBudgetAndThePeakOnTheHostIsShown) {
   off.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
   put("off.swt", off.finish());
   EXPECT_THAT(spillway({"stats", "off.swt"}).out, HasSubstr("none (off)"));
+}
+
+TEST_F(StatsTablesTest, OneOfAThingIsOneOfIt) {
+  put("run.swt", tests::training_trace());
+  EXPECT_THAT(spillway({"stats", "run.swt", "--top", "2"}).out, HasSubstr("and 1 more function (--top)"));
+  EXPECT_THAT(spillway({"stats", "run.swt", "--by", "kernel", "--top", "3"}).out,
+              HasSubstr("and 1 more kernel (--top)"));
+  tests::TraceMaker maker({});
+  maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+  maker.allocate(1, policy::Bytes(8 * kMiB), policy::Backing::managed, {0x7f0000000000});
+  maker.event(policy::Copied{{0}, policy::CopyKind::host_to_device, {0x7f0000000000}, {}, policy::Bytes(64)});
+  put("one.swt", maker.finish());
+  EXPECT_THAT(spillway({"stats", "one.swt", "--explain", "1"}).out, HasSubstr("1 copy or fill of the program"));
+  TraceSummary summary;
+  summary.lost_windows = 1;
+  EXPECT_THAT(stats_page(summary, 1), HasSubstr("not told apart the kernels of 1 sampled window\n"));
+}
+
+// As in mode demand: what the driver moved by faults is in the totals of the end, and no decision asked for it.
+TEST_F(StatsTablesTest, WhatFaultsMovedIsSaidToBeInNoTable) {
+  const auto trace_with_faults = [this](std::uint64_t faulted) {
+    tests::TraceMaker maker({});
+    maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+    maker.allocate(1, policy::Bytes(8 * kMiB), policy::Backing::managed, {0x7f0000000000});
+    maker.move(1, {}, policy::Bytes(8 * kMiB), policy::Placement::device, {});
+    maker.move(1, {}, policy::Bytes(8 * kMiB), policy::Placement::host, {});
+    maker.move(1, {}, policy::Bytes(2 * kMiB), policy::Placement::device, {});
+    policy::trace::DeviceEnd end;
+    end.totals.moved_in = policy::Bytes(2 * kMiB + faulted);
+    end.totals.moved_out = policy::Bytes(8 * kMiB);
+    put("run.swt", maker.finish({end}));
+    return spillway({"stats", "run.swt", "--by", "class"}).out;
+  };
+  EXPECT_THAT(trace_with_faults(6 * kMiB),
+              ::testing::EndsWith("\n  6 MiB in moved by page faults, which are not decisions: in no table\n"));
+  EXPECT_THAT(trace_with_faults(0), ::testing::Not(HasSubstr("page faults")));
 }
 
 TEST_F(StatsTablesTest, ATerminalGetsItsWidthAndNoColourIsRespected) {

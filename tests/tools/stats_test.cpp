@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -134,6 +135,22 @@ TEST_F(StatsTest, BadInputIsOneLineWithPlaceAndRemedy) {
   EXPECT_THAT(complaint("missing.swt"), HasSubstr("No such file"));
   fs::create_directory(folder_ / "nothing");
   EXPECT_THAT(complaint("nothing"), HasSubstr("holds no trace"));
+}
+
+TEST_F(StatsTest, AHeaderNestedTooDeepIsSaidAndTheRestIsShown) {
+  const std::vector<std::byte> whole = tests::sample_trace();
+  std::uint32_t length = 0;
+  std::memcpy(&length, whole.data() + 12, sizeof length);
+  std::vector<std::byte> deep = policy::trace::encode_file_start(
+      R"({"cost_table":{"x":)" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}}");
+  deep.insert(deep.end(), whole.begin() + 20 + length, whole.end());
+  fs::create_directory(folder_ / "deep");
+  put("deep/run.swt", deep);
+  for (const char* name : {"deep/run.swt", "deep"}) {
+    const auto result = stats({name});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("the first at byte 20; its header cannot be read"));
+  }
 }
 
 TEST_F(StatsTest, FolderOfRanksIsALineEachAndTotals) {

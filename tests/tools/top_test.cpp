@@ -51,6 +51,29 @@ TEST_F(TopTest, JsonHasTheFigures) {
   EXPECT_EQ(frame["allocations"][0]["crossed"], 128 * kMebibyte);
 }
 
+// Everything is freed at the end, and no budget was set: what there was is in the trace's end.
+TEST_F(TopTest, AFinishedRunShowsItsBudgetAndItsPeaks) {
+  tests::TraceMaker maker({});
+  maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+  maker.allocate(1, policy::Bytes(8 * kMebibyte), policy::Backing::managed, {0x7f0000000000});
+  maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::device, {});
+  maker.move(1, {}, policy::Bytes(6 * kMebibyte), policy::Placement::host, {});
+  maker.event(policy::FreeRequested{{1}, {}});
+  maker.event(policy::Freed{{1}, {}});
+  policy::trace::DeviceEnd end;
+  end.totals.budget = policy::Bytes(100 * kMebibyte);
+  end.totals.resident_peak = policy::Bytes(9 * kMebibyte);
+  put("run.swt", maker.finish({end}));
+  const json device = json::parse(spillway({"top", "run.swt", "--once", "--json"}).out)["devices"][0];
+  EXPECT_EQ(device["resident"], 0);
+  EXPECT_EQ(device["budget"], 100 * kMebibyte);
+  EXPECT_EQ(device.at("resident_peak"), 9 * kMebibyte);
+  EXPECT_EQ(device.at("on_host_peak"), 6 * kMebibyte);
+  const std::string frame = spillway({"top", "run.swt", "--once"}).out;
+  EXPECT_THAT(frame, HasSubstr("peaks of device 0: plain 0 B, resident 9 MiB, on host 6 MiB\n"));
+  EXPECT_THAT(frame, ::testing::Not(HasSubstr("not set")));
+}
+
 // What came in within the last two seconds counts, what came before does not.
 TEST_F(TopTest, RatesAreOverTheLastTwoSeconds) {
   tests::TraceMaker maker({});
@@ -144,6 +167,9 @@ TEST_F(TopTest, BadInputIsOneLine) {
   EXPECT_THAT(complaint("4194305"), HasSubstr("there is none of this number"));
   EXPECT_THAT(complaint("$$"), HasSubstr("writes no trace, nor does a child of it; start the program with"));
   EXPECT_EQ(spillway({"top", "run.swt", "--interval", "0"}).exit_code, 2);
+  const auto nameless = spillway({"top", ""});
+  EXPECT_EQ(nameless.exit_code, 2);
+  EXPECT_THAT(nameless.err, HasSubstr("the name of the run is empty; name a process"));
 }
 
 TEST_F(TopTest, IsQuietOnAClosedPipe) {

@@ -66,6 +66,9 @@ void TraceCommandTest::expect_bad_traces_named(const std::vector<std::string>& b
               HasSubstr("not a Spillway trace"));
   EXPECT_THAT(complaint(put("newer.swt", newer)),
               HasSubstr("byte 8: the trace has format version " + std::to_string(policy::trace::kVersion + 1)));
+  std::vector<std::byte> torn = tests::training_trace();
+  torn.resize(100);
+  EXPECT_THAT(complaint(put("torn.swt", torn)), HasSubstr("byte 20: too damaged to read"));
   EXPECT_THAT(complaint("missing.swt"), HasSubstr("No such file"));
   ::mkfifo((folder_ / "pipe.swt").c_str(), 0600);  // nobody writes to it
   EXPECT_THAT(complaint("pipe.swt"), HasSubstr("is no regular file"));

@@ -124,6 +124,17 @@ TEST_F(ViewSample, TheCommandWritesAPageAndOnlyOverOneOfItsOwn) {
   EXPECT_EQ(text(path("sample.swt.html")), "somebody's notes");
 }
 
+TEST_F(ViewSample, TheTraceIsNeverReplacedByItsPage) {
+  if (page_template().empty()) return expect_remedy();
+  const std::string before = text(path());
+  for (const std::string& trace : {path(), folder_.string()}) {
+    const auto refused = view({trace, "-o", folder_.string() + "/./sample.swt", "--open", "no"});
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("sample.swt: is the trace itself; name another file"));
+  }
+  EXPECT_EQ(text(path()), before);
+}
+
 // Ranks in their order, not that of their names; what cannot be read is said and left out.
 TEST_F(ViewSample, AFolderIsOnePageOfAllItsTraces) {
   if (page_template().empty()) return expect_remedy();

@@ -52,6 +52,14 @@ test("a golden trace: panels, facts and rows", async () => {
   await done(shown);
 });
 
+test("what page faults moved is said where no decision moved anything", async () => {
+  const shown = await show(browser, "faulted.html");
+  const story = await shown.page.locator("#story").textContent();
+  assert.match(story, /24 MiB moved by page faults, which are not decisions/);
+  assert.ok(!story.includes("Nothing crossed the link"));
+  await done(shown);
+});
+
 test("the table is searched and sorted", async () => {
   const shown = await show(browser, "sample.html");
   const { page } = shown;

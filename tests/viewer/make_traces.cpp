@@ -43,6 +43,28 @@ std::vector<std::byte> hostile_trace() {
   return file;
 }
 
+// As in mode demand: bytes moved, and no decision asked for them.
+std::vector<std::byte> faulted_trace() {
+  using namespace spillway::policy;
+  using namespace spillway::policy::trace;
+  std::vector<std::byte> file = encode_file_start(encode_header({}));
+  FrameBuilder builder;
+  static_cast<void>(builder.add({{}, DeviceSeen{{0}, {}, 1_GiB, 1_GiB, true, "A device"}}));
+  static_cast<void>(builder.add({Nanoseconds(500'000), Launched{{1}, {0}}}));
+  const auto records = builder.finish();
+  file.insert(file.end(), records->begin(), records->end());
+  TraceEnd end;
+  end.reason = "exit";
+  end.devices.emplace_back();
+  end.devices.front().totals.moved_in = 24_MiB;
+  const std::string text = encode_end(end);
+  FrameContents contents;
+  contents.kind = FrameKind::end;
+  const FrameBytes frame = builder.encoder().encode(std::as_bytes(std::span(text)), contents);
+  file.insert(file.end(), frame.begin(), frame.end());
+  return file;
+}
+
 // A program that loads for eight seconds before it first launches anything, and runs for two.
 std::vector<std::byte> late_trace() {
   using namespace spillway::policy;
@@ -77,6 +99,7 @@ int main(int count, char** arguments) {
   write_file(folder + "/damaged.swt", damaged);
   write_file(folder + "/hostile.swt", hostile_trace());
   write_file(folder + "/late.swt", late_trace());
+  write_file(folder + "/faulted.swt", faulted_trace());
   // Three ranks; the last one was killed. By name, 10 comes before 2.
   std::filesystem::create_directories(folder + "/ranks");
   for (const char* const rank : {"0", "2", "10"}) {

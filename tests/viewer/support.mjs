@@ -15,7 +15,7 @@ const edge = 14;
 export function makePages(events) {
   mkdirSync(pictures, { recursive: true });
   execFileSync(process.env.MAKE_TRACES, [out, String(events)]);
-  for (const name of ["sample", "cut", "damaged", "hostile", "late", "long"]) makePage(join(out, `${name}.swt`), join(out, `${name}.html`));
+  for (const name of ["sample", "cut", "damaged", "hostile", "late", "faulted", "long"]) makePage(join(out, `${name}.swt`), join(out, `${name}.html`));
   makePage(join(out, "ranks"), join(out, "ranks.html"));
 }
 

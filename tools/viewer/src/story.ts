@@ -116,7 +116,11 @@ export class Story {
       .sort((a, b) => of.moved_in[b] + of.moved_out[b] - of.moved_in[a] - of.moved_out[a]).slice(0, 6);
     this.holder.append(element("h4", "", "What moved most"));
     if (rows.length === 0) {
-      this.holder.append(element("p", "empty", "Nothing crossed the link: memory stayed where it was first put."));
+      const { devices } = this.trace.directory;
+      const faulted = devices.reduce((sum, device) => sum + device.moved_in + device.moved_out, 0);
+      this.holder.append(element("p", "empty", faulted > 0
+        ? `${units.bytes(faulted)} moved by page faults, which are not decisions: of no allocation here.`
+        : "Nothing crossed the link: memory stayed where it was first put."));
       return;
     }
     const list = element("ol", "list");
