@@ -69,6 +69,7 @@ ManagedPools::Heap* ManagedPools::holding(Address address) const {
 }
 
 PoolAnswer ManagedPools::allocate(const PoolRequest& request) {
+  if (request.bytes >= kBeyondMemory) return {};
   constexpr auto served = PoolAnswer::Outcome::served;
   if (const auto at = reuse(request, Wait::no)) return {served, *at};
   const auto mine = [&](const Heap& heap) -> std::optional<Bytes> {

@@ -23,6 +23,8 @@ namespace spillway::shim {
 
 // Smaller requests stay with the driver's pools: policy moves whole chunks.
 inline constexpr policy::Bytes kSmallestPooled = policy::kChunk;
+// More than any machine can address: the driver says what is wrong with it, and no size below it overflows.
+inline constexpr policy::Bytes kBeyondMemory = policy::Bytes(std::uint64_t{1} << 56);
 
 struct PoolStream {
   StreamKey key;

@@ -122,7 +122,8 @@ CUresult allocate_from_either(const OrderedCall& call, const std::function<CUres
   };
   Session* session = Session::get();
   const auto device = session == nullptr ? std::nullopt : current_device();
-  if (!device || call.out == nullptr || call.bytes == 0) return forward();
+  if (!device || call.out == nullptr || call.bytes == 0 || call.bytes >= kBeyondMemory.count())
+    return forward();
   if (const auto served = serve(call, *device, *session)) return *served;
   return allocate_in_order(call, *device, *session, forward, objection);
 }

@@ -275,6 +275,17 @@ TEST_F(Pools, OutOfRoomItTakesLessThenWhatNobodyUsesThenRefuses) {
   EXPECT_EQ(allocate(4_MiB, 2), large);
 }
 
+TEST_F(Pools, MoreThanAnyMachineHasIsTheDriversToRefuse) {
+  const Address block = allocate(20_MiB, 1);
+  free(block, 1);
+  for (const std::uint64_t bytes : {~std::uint64_t{0}, ~std::uint64_t{0} - 100, ~std::uint64_t{0} - 0x1fffff,
+                                    ~std::uint64_t{0} >> 1U, kBeyondMemory.count()}) {
+    EXPECT_FALSE(allocate(Bytes(bytes), 1)) << bytes;
+    EXPECT_EQ(last_, Answered::not_ours) << bytes;
+  }
+  EXPECT_EQ(driver_.calls, 1U);
+}
+
 TEST_F(Pools, PolicyMayWantPlainMemoryOrTheProgramToHear) {
   driver_.outcome = GrownArena::Outcome::not_ours;
   allocate(4_MiB, 1);

@@ -294,6 +294,7 @@ int main(int argc, char** argv) {
                                                     {"pools_look", pools_look},
                                                     {"pools_end", pools_end},
                                                     {"pools_threads", pools_threads},
+                                                    {"pools_too_large", pools_too_large},
                                                     {"pools", pools},
                                                     {"information", information},
                                                     {"attributes", attributes},

@@ -77,6 +77,9 @@ void pools_look();
 void pools_end();
 void pools_threads();
 
+// Of guest_probe_pools.cpp.
+void pools_too_large();
+
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
 void ends_by_threads();

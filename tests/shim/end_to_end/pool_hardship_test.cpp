@@ -1,0 +1,41 @@
+// Memory in the order of streams where a program is at odds with it: what it gets is what the driver alone would give.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/shim/end_to_end/simulated_run.hpp"
+
+namespace spillway::tests {
+namespace {
+
+SimulatedRun pool_hardship(const std::string& scenario, const std::string& mode) {
+  SimulatedRun run;
+  run.command = {GUEST_PROBE, scenario};
+  run.mode = mode;
+  run.budget = mode.empty() ? "" : "24MiB";
+  run.memory = "64MiB";
+  run.environment["SPILLWAY_SIMULATED_KERNELS"] = TEST_TWINS;
+  run.environment["SPILLWAY_HOST_BUDGET"] = "40MiB";
+  return run;
+}
+
+class PoolHardship : public testing::TestWithParam<const char*> {
+ protected:
+  const std::string mode_ = GetParam();
+  // The same lines with us as without, and nothing left behind.
+  void expect_as_bare(const std::string& scenario) {
+    const SimulatedResult bare = run_simulated(pool_hardship(scenario, ""));
+    const SimulatedResult result = run_simulated(pool_hardship(scenario, mode_));
+    EXPECT_EQ(bare.process.exit_code, 0) << bare;
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+    EXPECT_EQ(result.process.out, bare.process.out) << result.process.err;
+    EXPECT_EQ(result.leaks(), 0U) << result.report.dump(1);
+  }
+};
+
+TEST_P(PoolHardship, SizesThatNoMachineHasGetTheDriversCode) { expect_as_bare("pools_too_large"); }
+
+INSTANTIATE_TEST_SUITE_P(PoolHardship, PoolHardship, testing::Values("demand", "adaptive"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace spillway::tests
