@@ -175,13 +175,9 @@ CUresult ManagedPools::free_in_order(Address address, const PoolStream& stream) 
   if (const CUresult bad = begin_free(address, context); bad != CUDA_SUCCESS) return bad;
   CUresult result = CUDA_SUCCESS;
   std::shared_ptr<FreeMark> mark;
-  if (stream.context == context) {
-    mark = backing_.mark(stream, result);
-    if (mark) mark->stream = stream.key;
-  } else {
-    // Marks do not reach from one context into another.
-    result = backing_.wait_for(stream);
-  }
+  mark = backing_.mark(stream, result);
+  // The default streams of all contexts share their names, and requests come from streams of this one.
+  if (mark && stream.context == context) mark->stream = stream.key;
   end_free(address, std::move(mark), result);
   return result;
 }

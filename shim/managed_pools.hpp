@@ -49,12 +49,11 @@ class PoolBacking {
   virtual ~PoolBacking() = default;
   virtual GrownArena make_arena(const AllocationRequest& request) = 0;
   virtual bool free_arena(policy::Address arena, CUcontext context) = 0;
-  // Marks the place that the stream has reached; null and a code if that fails.
+  // Marks the place that the stream, of whichever context, has reached; null and a code if that fails.
   virtual std::shared_ptr<FreeMark> mark(const PoolStream& stream, CUresult& result) = 0;
   virtual bool done(const FreeMark& mark) = 0;
   virtual bool wait_in(const PoolStream& stream, const FreeMark& mark) = 0;  // the stream waits, not the thread
   virtual bool wait_for(const FreeMark& mark) = 0;
-  virtual CUresult wait_for(const PoolStream& stream) = 0;
   virtual CUresult wait_for(CUcontext context) = 0;
 };
 

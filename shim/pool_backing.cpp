@@ -95,7 +95,7 @@ DriverBacking::EventMark::~EventMark() {
 std::shared_ptr<DriverBacking::Events> DriverBacking::events_of(CUcontext context) {
   const std::unique_lock lock(mutex_);
   std::shared_ptr<Events>& events = events_[context];
-  if (!events) events = std::make_shared<Events>();
+  if (!events) events = std::make_shared<Events>(context);
   return events;
 }
 
@@ -118,23 +118,25 @@ std::shared_ptr<FreeMark> DriverBacking::mark(const PoolStream& stream, CUresult
 }
 
 bool DriverBacking::done(const FreeMark& mark) {
+  const auto& of = static_cast<const EventMark&>(mark);
+  const std::unique_lock lock(of.home->mutex);
+  if (of.home->ended) return true;
   const RelaxedCapture relaxed;
-  return driver().cuEventQuery(static_cast<const EventMark&>(mark).event) == CUDA_SUCCESS;
+  const CurrentContext current(of.home->context);
+  return driver().cuEventQuery(of.event) == CUDA_SUCCESS;
 }
 
 bool DriverBacking::wait_in(const PoolStream& stream, const FreeMark& mark) {
+  const auto& of = static_cast<const EventMark&>(mark);
+  const std::unique_lock lock(of.home->mutex);
+  if (of.home->ended) return true;
   const RelaxedCapture relaxed;
-  return driver().cuStreamWaitEvent(stream.handle, static_cast<const EventMark&>(mark).event, 0) == CUDA_SUCCESS;
+  return driver().cuStreamWaitEvent(stream.handle, of.event, 0) == CUDA_SUCCESS;
 }
 
 bool DriverBacking::wait_for(const FreeMark& mark) {
   const RelaxedCapture relaxed;
   return driver().cuEventSynchronize(static_cast<const EventMark&>(mark).event) == CUDA_SUCCESS;
-}
-
-CUresult DriverBacking::wait_for(const PoolStream& stream) {
-  const RelaxedCapture relaxed;
-  return driver().cuStreamSynchronize(stream.handle);
 }
 
 // Not relaxed: what a capture forbids of cuMemFree, it forbids of this, and the program gets the driver's code.

@@ -19,16 +19,17 @@ class DriverBacking final : public PoolBacking {
   bool done(const FreeMark& mark) override;
   bool wait_in(const PoolStream& stream, const FreeMark& mark) override;
   bool wait_for(const FreeMark& mark) override;
-  CUresult wait_for(const PoolStream& stream) override;
   CUresult wait_for(CUcontext context) override;
 
   // Its events went with it.
   void context_ended(CUcontext context);
 
  private:
-  // The events of one context that no mark uses now. Marks outlive the context now and then, and then keep theirs.
+  // The events of one context that no mark uses now. Marks outlive the context now and then: its work is over then.
   struct Events {
-    std::mutex mutex;
+    explicit Events(CUcontext of) : context(of) {}
+    const CUcontext context;
+    std::mutex mutex;  // also held while one of the events is asked about, so that none is that ended with the context
     std::vector<CUevent> idle;
     bool ended = false;
   };

@@ -295,6 +295,7 @@ int main(int argc, char** argv) {
                                                     {"pools_end", pools_end},
                                                     {"pools_threads", pools_threads},
                                                     {"pools_too_large", pools_too_large},
+                                                    {"pools_held_elsewhere", pools_held_elsewhere},
                                                     {"pools", pools},
                                                     {"information", information},
                                                     {"attributes", attributes},

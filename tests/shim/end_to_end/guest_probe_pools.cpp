@@ -1,7 +1,37 @@
 // The probe's hardships of memory in the order of streams: wrong sizes, work that does not end, other contexts.
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
 namespace spillway::probe {
+namespace {
+
+// Holds a stream up until this thread says so: whoever waits for the stream before, waits for ever.
+class Gate {
+ public:
+  void hold(CUstream stream) {
+    say("held", cuLaunchHostFunc(
+                    stream,
+                    [](void* open) {
+                      while (!*static_cast<std::atomic<bool>*>(open)) std::this_thread::yield();
+                    },
+                    &open_));
+  }
+  void open() { open_ = true; }
+
+ private:
+  std::atomic<bool> open_{false};
+};
+
+CUstream new_stream() {
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  return stream;
+}
+
+}  // namespace
 
 // Sizes that overflow when they are rounded up, and such as no machine has.
 void pools_too_large() {
@@ -20,6 +50,37 @@ void pools_too_large() {
     say("from pool", cuMemAllocFromPoolAsync(&memory, bytes, pool, stream));
   }
   say("free", cuMemFreeAsync(held, stream));
+  say("done", cuStreamSynchronize(stream));
+  cuStreamDestroy_v2(stream);
+}
+
+// Freed in a stream of another context that does not go on before the same thread does.
+void pools_held_elsewhere() {
+  const Device device = start();
+  const CUstream stream = new_stream();
+  CUdeviceptr memory = 0;
+  say("alloc", cuMemAllocAsync(&memory, 8 * kMiB, stream));
+  say("fill", cuMemsetD8Async(memory, 1, 8 * kMiB, stream));
+  say("done", cuStreamSynchronize(stream));
+  CUcontext other = nullptr;
+  cuCtxCreate_v2(&other, 0, 0);
+  const CUstream elsewhere = new_stream();
+  Gate gate;
+  gate.hold(elsewhere);
+  say("free", cuMemFreeAsync(memory, elsewhere));
+  say("free again", cuMemFreeAsync(memory, elsewhere));
+  gate.open();
+  say("done", cuCtxSynchronize());
+  cuCtxSetCurrent(device.context);
+  say("alloc", cuMemAllocAsync(&memory, 8 * kMiB, stream));
+  say("free", cuMemFreeAsync(memory, stream));
+  cuCtxSetCurrent(other);
+  say("alloc elsewhere", cuMemAllocAsync(&memory, 8 * kMiB, elsewhere));
+  say("free", cuMemFreeAsync(memory, elsewhere));
+  say("destroy", cuCtxDestroy_v2(other));
+  cuCtxSetCurrent(device.context);
+  say("alloc", cuMemAllocAsync(&memory, 8 * kMiB, stream));
+  say("free", cuMemFreeAsync(memory, stream));
   say("done", cuStreamSynchronize(stream));
   cuStreamDestroy_v2(stream);
 }

@@ -34,6 +34,8 @@ class PoolHardship : public testing::TestWithParam<const char*> {
 
 TEST_P(PoolHardship, SizesThatNoMachineHasGetTheDriversCode) { expect_as_bare("pools_too_large"); }
 
+TEST_P(PoolHardship, AFreeInAStreamOfAnotherContextDoesNotWaitForIt) { expect_as_bare("pools_held_elsewhere"); }
+
 INSTANTIATE_TEST_SUITE_P(PoolHardship, PoolHardship, testing::Values("demand", "adaptive"),
                          [](const auto& test) { return std::string(test.param); });
 
