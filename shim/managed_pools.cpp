@@ -226,9 +226,9 @@ void ManagedPools::reset_reserved_peak(CUmemoryPool pool) {
   }
 }
 
-bool ManagedPools::release(const HeapFilter& keep, Wait wait) {
+bool ManagedPools::release(const HeapFilter& keep) {
   struct Going {
-    OrderedHeap::Arena arena;
+    Address arena;
     CUcontext context;
   };
   std::vector<Going> going;
@@ -236,29 +236,22 @@ bool ManagedPools::release(const HeapFilter& keep, Wait wait) {
     const std::unique_lock lock(mutex_);
     for (const auto& heap : heaps_) {
       const auto kept = keep(*heap);
-      for (OrderedHeap::Arena& arena : heap->blocks.remove_empty(kept.value_or(kEverything), wait)) {
+      for (const OrderedHeap::Arena& arena : heap->blocks.remove_empty(kept.value_or(kEverything))) {
         arenas_.erase(arena.address.value);
-        going.push_back({std::move(arena), heap->context});
+        going.push_back({arena.address, heap->context});
       }
     }
     arena_count_.store(arenas_.size(), std::memory_order_release);
   }
   bool any = false;
-  // Nobody can reach these any more, so that nobody is held up by the waits.
-  for (const Going& one : going) {
-    const FreeMarks& marks = one.arena.marks;
-    const bool done =
-        std::all_of(marks.begin(), marks.end(), [&](const auto& mark) { return backing_.wait_for(*mark); });
-    // Memory that may be in use is never freed; it goes with its context.
-    any = (done && backing_.free_arena(one.arena.address, one.context)) || any;
-  }
+  for (const Going& one : going) any = backing_.free_arena(one.arena, one.context) || any;
   return any;
 }
 
 bool ManagedPools::trim(CUmemoryPool pool, Bytes keep) {
   const HeapFilter of_pool = [&](const Heap& heap) { return heap.pool == pool ? std::optional(keep) : std::nullopt; };
   poll(of_pool);
-  return release(of_pool, Wait::no);
+  return release(of_pool);
 }
 
 bool ManagedPools::release_idle(DeviceIndex device) {
@@ -270,13 +263,27 @@ bool ManagedPools::release_idle(DeviceIndex device) {
     return pool == pools_.end() ? kNone : pool->second.threshold;
   };
   poll(beyond);
-  return release(beyond, Wait::no);
+  return release(beyond);
 }
 
 bool ManagedPools::release_unused(DeviceIndex device) {
   if (arena_count_.load(std::memory_order_acquire) == 0) return false;
-  return release([&](const Heap& heap) { return heap.device == device ? std::optional(kNone) : std::nullopt; },
-                 Wait::yes);
+  const HeapFilter of_device = [&](const Heap& heap) {
+    return heap.device == device ? std::optional(kNone) : std::nullopt;
+  };
+  FreeMarks in_use;
+  {
+    const std::unique_lock lock(mutex_);
+    for (const auto& heap : heaps_) {
+      if (!of_device(*heap)) continue;
+      const FreeMarks of_heap = heap->blocks.pending_of_empty();
+      in_use.insert(in_use.end(), of_heap.begin(), of_heap.end());
+    }
+  }
+  // The arenas stay where they are meanwhile: their own streams may have them again.
+  if (!in_use.empty()) backing_.wait_for(in_use);
+  poll(of_device);
+  return release(of_device);
 }
 
 void ManagedPools::pool_destroyed(CUmemoryPool pool) {

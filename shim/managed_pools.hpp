@@ -53,7 +53,8 @@ class PoolBacking {
   virtual std::shared_ptr<FreeMark> mark(const PoolStream& stream, CUresult& result) = 0;
   virtual bool done(const FreeMark& mark) = 0;
   virtual bool wait_in(const PoolStream& stream, const FreeMark& mark) = 0;  // the stream waits, not the thread
-  virtual bool wait_for(const FreeMark& mark) = 0;
+  // Until all are done, or the driver has been stuck for long enough.
+  virtual void wait_for(const FreeMarks& marks) = 0;
   virtual CUresult wait_for(CUcontext context) = 0;
 };
 
@@ -108,7 +109,7 @@ class ManagedPools {
   void reset_reserved_peak(CUmemoryPool pool);
 
   // Arenas without a live block go back: of one pool down to `keep`, beyond the pools' thresholds, or all that there
-  // are, which waits for the work that used them. True if any went.
+  // are, which waits for the work that used them, but not for ever. True if any went.
   bool trim(CUmemoryPool pool, policy::Bytes keep);
   bool release_idle(policy::DeviceIndex device);
   bool release_unused(policy::DeviceIndex device);
@@ -141,7 +142,7 @@ class ManagedPools {
   std::optional<policy::Address> reuse(const PoolRequest& request, OrderedHeap::Wait wait);
   bool poll(const HeapFilter& which);
   PoolAnswer grow(const PoolRequest& request);
-  bool release(const HeapFilter& keep, OrderedHeap::Wait wait);
+  bool release(const HeapFilter& keep);
   CUresult begin_free(policy::Address address, CUcontext& context);
   void end_free(policy::Address address, std::shared_ptr<FreeMark> mark, CUresult result);
 

@@ -1,6 +1,8 @@
 #include "shim/pool_backing.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "shim/advice.hpp"
@@ -15,6 +17,9 @@ namespace spillway::shim {
 namespace {
 
 constexpr std::uint64_t kPerThreadKey = std::uint64_t{1} << 63U;
+// Before memory is refused. Longer than any sound stream takes to its next free; what is beyond is held up.
+constexpr std::chrono::seconds kWaitForStreams{2};
+constexpr std::chrono::microseconds kBetweenLooks{200};
 
 // While one lives, the context is current; nothing is done if it is already.
 class CurrentContext {
@@ -134,9 +139,15 @@ bool DriverBacking::wait_in(const PoolStream& stream, const FreeMark& mark) {
   return driver().cuStreamWaitEvent(stream.handle, of.event, 0) == CUDA_SUCCESS;
 }
 
-bool DriverBacking::wait_for(const FreeMark& mark) {
-  const RelaxedCapture relaxed;
-  return driver().cuEventSynchronize(static_cast<const EventMark&>(mark).event) == CUDA_SUCCESS;
+// A stream may be held up by the very thread that waits here, so that it is asked about, and given up.
+void DriverBacking::wait_for(const FreeMarks& marks) {
+  const auto until = std::chrono::steady_clock::now() + kWaitForStreams;
+  for (const auto& mark : marks) {
+    while (!done(*mark)) {
+      if (std::chrono::steady_clock::now() >= until) return;
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
 }
 
 // Not relaxed: what a capture forbids of cuMemFree, it forbids of this, and the program gets the driver's code.

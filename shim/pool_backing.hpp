@@ -18,7 +18,7 @@ class DriverBacking final : public PoolBacking {
   std::shared_ptr<FreeMark> mark(const PoolStream& stream, CUresult& result) override;
   bool done(const FreeMark& mark) override;
   bool wait_in(const PoolStream& stream, const FreeMark& mark) override;
-  bool wait_for(const FreeMark& mark) override;
+  void wait_for(const FreeMarks& marks) override;
   CUresult wait_for(CUcontext context) override;
 
   // Its events went with it.

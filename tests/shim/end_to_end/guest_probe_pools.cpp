@@ -85,4 +85,28 @@ void pools_held_elsewhere() {
   cuStreamDestroy_v2(stream);
 }
 
+// All that is free is behind work that does not go on before the same thread does: others hear of out of memory.
+void pools_held_at_the_end() {
+  start();
+  const CUstream held = new_stream();
+  const CUstream other = new_stream();
+  CUdeviceptr memory = 0;
+  say("alloc", cuMemAllocAsync(&memory, 40 * kMiB, held));
+  say("done", cuStreamSynchronize(held));
+  Gate gate;
+  gate.hold(held);
+  say("free", cuMemFreeAsync(memory, held));
+  CUdeviceptr refused = 0;
+  say("alloc", cuMemAllocAsync(&refused, 44 * kMiB, other));
+  say("again", cuMemAllocAsync(&memory, 40 * kMiB, held));
+  say("free", cuMemFreeAsync(memory, held));
+  gate.open();
+  say("done", cuCtxSynchronize());
+  say("alloc", cuMemAllocAsync(&memory, 40 * kMiB, other));
+  say("free", cuMemFreeAsync(memory, other));
+  say("done", cuStreamSynchronize(other));
+  cuStreamDestroy_v2(held);
+  cuStreamDestroy_v2(other);
+}
+
 }  // namespace spillway::probe

@@ -36,6 +36,15 @@ TEST_P(PoolHardship, SizesThatNoMachineHasGetTheDriversCode) { expect_as_bare("p
 
 TEST_P(PoolHardship, AFreeInAStreamOfAnotherContextDoesNotWaitForIt) { expect_as_bare("pools_held_elsewhere"); }
 
+TEST_P(PoolHardship, OutOfMemoryIsHeardWhereAllThatIsFreeIsHeldUp) {
+  const SimulatedResult result = run_simulated(pool_hardship("pools_held_at_the_end", mode_));
+  EXPECT_EQ(result.process.out,
+            "alloc: 0\ndone: 0\nheld: 0\nfree: 0\nalloc: 2\nagain: 0\nfree: 0\ndone: 0\nalloc: 0\nfree: 0\ndone: "
+            "0\nend\n")
+      << result;
+  EXPECT_EQ(result.leaks(), 0U) << result.report.dump(1);
+}
+
 INSTANTIATE_TEST_SUITE_P(PoolHardship, PoolHardship, testing::Values("demand", "adaptive"),
                          [](const auto& test) { return std::string(test.param); });
 
