@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shim/advice.hpp"
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/driver_error.hpp"
 #include "shim/handlers/allocation.hpp"
@@ -65,7 +66,9 @@ GrownArena DriverBacking::make_arena(const AllocationRequest& request) {
   if (session == nullptr) return {};
   // Stream-ordered allocation is allowed beside any capture of another stream.
   const RelaxedCapture relaxed;
-  const AllocationAnswer answer = session->request(request);
+  AllocationAnswer answer = session->request(request);
+  const bool again = answer.refused && answer.reason != policy::Reason::oom_first;
+  if (again && deferred_frees().settle()) answer = session->request(request);
   if (answer.refused) return {answer.reason == policy::Reason::oom_first ? final : refused, {}};
   if (answer.backing != policy::Backing::managed) {
     session->settle(answer, request, {}, request.bytes, CUDA_ERROR_NOT_SUPPORTED);

@@ -1,4 +1,5 @@
 // The life of the driver and of contexts. Memory ends with the context it was made in.
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
 #include "shim/pool_backing.hpp"
@@ -58,6 +59,7 @@ CUresult create_context(RealCall<PFN_cuCtxCreate_v12050>& real, CUcontext* pctx,
 CUresult destroy_context(RealCall<PFN_cuCtxDestroy_v2000>& real, CUcontext ctx) {
   Session* session = Session::get();
   if (session == nullptr || ctx == nullptr) return real(ctx);
+  deferred_frees().context_ends(ctx);
   const std::vector<policy::AllocationId> going = session->begin_context_end(ctx);
   const CUresult result = real(ctx);
   session->end_context_end(going, result);
@@ -75,6 +77,7 @@ CUresult release_primary_context(RealCall<PFN_cuDevicePrimaryCtxRelease_v7000>& 
   const CUresult result = real(dev);
   // Only the last release ends it; which one that was is known afterwards.
   if (result != CUDA_SUCCESS || context == nullptr || primary_context_alive(dev)) return result;
+  deferred_frees().context_ends(context);
   session->end_context_end(session->begin_context_end(context), CUDA_SUCCESS);
   forget_pools(context);
   return result;
@@ -84,6 +87,7 @@ CUresult reset_primary_context(RealCall<PFN_cuDevicePrimaryCtxReset_v7000>& real
   Session* session = Session::get();
   const CUcontext context = session == nullptr ? nullptr : primary_context(dev);
   if (context == nullptr) return real(dev);
+  deferred_frees().context_ends(context);
   const std::vector<policy::AllocationId> going = session->begin_context_end(context);
   const CUresult result = real(dev);
   session->end_context_end(going, result);

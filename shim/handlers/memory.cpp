@@ -1,6 +1,7 @@
 // cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and cuMemFree.
 #include <algorithm>
 
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
 #include "shim/handlers/allocation.hpp"
@@ -90,6 +91,7 @@ CUresult free_linear(RealCall<PFN_cuMemFree_v3020>& real, CUdeviceptr_v2 dptr) {
     real.answer(CUDA_ERROR_INVALID_VALUE);
     return real.answer(managed_pools().free_now({dptr}, launch_path().captures.load(std::memory_order_relaxed) == 0));
   }
+  if (session != nullptr && deferred_frees().holds(*session, {dptr})) return real.answer(CUDA_ERROR_INVALID_VALUE);
   const auto known = session == nullptr || dptr == 0 ? std::nullopt : session->begin_free({dptr}, 0);
   const CUresult result = real(dptr);
   if (known) session->end_free(*known, result);

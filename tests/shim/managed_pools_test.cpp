@@ -214,13 +214,12 @@ TEST_F(Pools, AFreeThatFailsLeavesTheBlockAlive) {
 }
 
 TEST_F(Pools, FreedInAnotherContextNobodyHasItBeforeThatStreamHasComeSoFar) {
-  const Address block = allocate(4_MiB, 1);
-  allocate(28_MiB, 1);
+  const Address block = allocate(12_MiB, 1);
   EXPECT_EQ(pools_.free_in_order(block, stream(9, reinterpret_cast<CUcontext>(0x300))), CUDA_SUCCESS);
   EXPECT_EQ(driver_.come[9], 0U) << "nobody waits in a free";
-  EXPECT_NE(allocate(4_MiB, 9, Wait::no), block) << "a stream of the same name in this context is another";
+  EXPECT_NE(allocate(12_MiB, 9, Wait::no), block) << "a stream of the same name in this context is another";
   driver_.pass(9);
-  EXPECT_EQ(allocate(4_MiB, 2, Wait::no), block);
+  EXPECT_EQ(allocate(12_MiB, 2, Wait::no), block);
 }
 
 TEST_F(Pools, TrimmingNeverTouchesMemoryInUse) {

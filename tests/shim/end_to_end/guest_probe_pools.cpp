@@ -31,6 +31,13 @@ CUstream new_stream() {
   return stream;
 }
 
+// What the pool keeps is not the program's to free.
+void trim() {
+  CUmemoryPool pool = nullptr;
+  cuDeviceGetDefaultMemPool(&pool, 0);
+  say("trim", cuMemPoolTrimTo(pool, 0));
+}
+
 }  // namespace
 
 // Sizes that overflow when they are rounded up, and such as no machine has.
@@ -51,6 +58,7 @@ void pools_too_large() {
   }
   say("free", cuMemFreeAsync(held, stream));
   say("done", cuStreamSynchronize(stream));
+  trim();
   cuStreamDestroy_v2(stream);
 }
 
@@ -82,6 +90,7 @@ void pools_held_elsewhere() {
   say("alloc", cuMemAllocAsync(&memory, 8 * kMiB, stream));
   say("free", cuMemFreeAsync(memory, stream));
   say("done", cuStreamSynchronize(stream));
+  trim();
   cuStreamDestroy_v2(stream);
 }
 
@@ -105,8 +114,48 @@ void pools_held_at_the_end() {
   say("alloc", cuMemAllocAsync(&memory, 40 * kMiB, other));
   say("free", cuMemFreeAsync(memory, other));
   say("done", cuStreamSynchronize(other));
+  trim();
   cuStreamDestroy_v2(held);
   cuStreamDestroy_v2(other);
+}
+
+// Plain memory freed in the order of a stream that does not go on before the same thread does.
+void spilled_held() {
+  const Device device = start();
+  const CUstream stream = new_stream();
+  CUdeviceptr memory = 0;
+  CUdeviceptr other = 0;
+  for (int round = 0; round < 3; ++round) {
+    say("alloc", cuMemAlloc_v2(&memory, 20 * kMiB));
+    say("fill", cuMemsetD8Async(memory, 0, 20 * kMiB, stream));
+    Gate gate;
+    gate.hold(stream);
+    launch_add_one(device, memory, 20 * kMiB, stream);
+    say("free", cuMemFreeAsync(memory, stream));
+    say("free again", cuMemFreeAsync(memory, stream));
+    gate.open();
+    say("free at once", cuMemFree_v2(memory));
+    say("done", cuStreamSynchronize(stream));
+    // Nearly all that there is, so that the freed memory must be gone.
+    say("alloc", cuMemAlloc_v2(&other, 50 * kMiB));
+    say("free", cuMemFree_v2(other));
+  }
+  CUcontext context = nullptr;
+  cuCtxCreate_v2(&context, 0, 0);
+  const CUstream elsewhere = new_stream();
+  say("alloc", cuMemAlloc_v2(&memory, 20 * kMiB));
+  Gate gate;
+  gate.hold(elsewhere);
+  say("free", cuMemFreeAsync(memory, elsewhere));
+  gate.open();
+  say("destroy", cuCtxDestroy_v2(context));
+  cuCtxSetCurrent(device.context);
+  say("alloc", cuMemAlloc_v2(&memory, 50 * kMiB));
+  say("free", cuMemFreeAsync(memory, stream));
+  say("done", cuStreamSynchronize(stream));
+  // What is left to do is done before this is said.
+  say("too much", cuMemAlloc_v2(&other, 100 * kMiB));
+  cuStreamDestroy_v2(stream);
 }
 
 }  // namespace spillway::probe
