@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -18,6 +19,8 @@ namespace {
 // Requests below the first share arenas of the second size, as a call for each would cost more than it saves.
 constexpr Bytes kSharing = Bytes(std::uint64_t{8} << 20);
 constexpr Bytes kShared = Bytes(std::uint64_t{32} << 20);
+// For a driver that is stuck in a free.
+constexpr std::chrono::seconds kWaitForRelease{2};
 constexpr Bytes kNone = Bytes();
 constexpr Bytes kEverything = Bytes(std::numeric_limits<std::uint64_t>::max());
 
@@ -239,12 +242,19 @@ bool ManagedPools::release(const HeapFilter& keep) {
       for (const OrderedHeap::Arena& arena : heap->blocks.remove_empty(kept.value_or(kEverything))) {
         arenas_.erase(arena.address.value);
         going.push_back({arena.address, heap->context});
+        ++releasing_[heap->context];
       }
     }
     arena_count_.store(arenas_.size(), std::memory_order_release);
   }
   bool any = false;
-  for (const Going& one : going) any = backing_.free_arena(one.arena, one.context) || any;
+  for (const Going& one : going) {
+    any = backing_.free_arena(one.arena, one.context) || any;
+    const std::unique_lock lock(mutex_);
+    const auto releasing = releasing_.find(one.context);
+    if (--releasing->second == 0) releasing_.erase(releasing);
+    released_.notify_all();
+  }
   return any;
 }
 
@@ -295,17 +305,30 @@ void ManagedPools::pool_destroyed(CUmemoryPool pool) {
   }
 }
 
-void ManagedPools::forget_arenas(const Heap& heap) {
-  std::erase_if(arenas_, [&](const auto& arena) { return arena.second.second == &heap; });
+ManagedPools::EndingContext ManagedPools::begin_context_end(CUcontext context) {
+  EndingContext ending;
+  std::unique_lock lock(mutex_);
+  for (auto& heap : heaps_) {
+    if (heap->context == context) ending.heaps_.push_back(std::move(heap));
+  }
+  std::erase(heaps_, nullptr);
+  for (auto arena = arenas_.begin(); arena != arenas_.end();) {
+    const auto& [bytes, heap] = arena->second;
+    if (heap->context == context) ending.arenas_.push_back({arena->first, bytes, heap});
+    arena = heap->context == context ? arenas_.erase(arena) : std::next(arena);
+  }
   arena_count_.store(arenas_.size(), std::memory_order_release);
+  // What another thread is giving back is named by its address, which is another's once the context is gone.
+  released_.wait_for(lock, kWaitForRelease, [&] { return !releasing_.contains(context); });
+  return ending;
 }
 
-void ManagedPools::context_ended(CUcontext context) {
+void ManagedPools::end_context_end(EndingContext ending, CUresult result) {
+  if (result == CUDA_SUCCESS) return;
   const std::unique_lock lock(mutex_);
-  for (const auto& heap : heaps_) {
-    if (heap->context == context) forget_arenas(*heap);
-  }
-  std::erase_if(heaps_, [&](const auto& heap) { return heap->context == context; });
+  for (const Arena& arena : ending.arenas_) arenas_[arena.address] = {arena.bytes, arena.heap};
+  for (auto& heap : ending.heaps_) heaps_.push_back(std::move(heap));
+  arena_count_.store(arenas_.size(), std::memory_order_release);
 }
 
 void ManagedPools::stream_gone(StreamKey stream) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <compare>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -115,8 +116,11 @@ class ManagedPools {
   bool release_unused(policy::DeviceIndex device);
   // What is live in a destroyed pool stays until it is freed.
   void pool_destroyed(CUmemoryPool pool);
-  // All memory of the context is gone.
-  void context_ended(CUcontext context);
+  // A context is going, and all memory made in it goes with it: forgotten before the driver is told, as others may have
+  // its addresses from then on; and remembered if the driver did not do it after all.
+  class EndingContext;
+  EndingContext begin_context_end(CUcontext context);
+  void end_context_end(EndingContext ending, CUresult result);
   void stream_gone(StreamKey stream);
 
  private:
@@ -130,13 +134,17 @@ class ManagedPools {
     policy::DeviceIndex device;
     policy::Bytes threshold;
   };
+  struct Arena {
+    std::uint64_t address;
+    policy::Bytes bytes;
+    Heap* heap;
+  };
   using HeapFilter = std::function<std::optional<policy::Bytes>(const Heap&)>;  // how much of it to keep; nothing: all
 
   // With the lock held.
   Heap* find(CUcontext context, CUmemoryPool pool) const;
   Heap& heap_of(const PoolRequest& request);
   Heap* holding(policy::Address address) const;
-  void forget_arenas(const Heap& heap);
 
   // Without the lock.
   std::optional<policy::Address> reuse(const PoolRequest& request, OrderedHeap::Wait wait);
@@ -152,6 +160,14 @@ class ManagedPools {
   std::vector<std::unique_ptr<Heap>> heaps_;
   std::map<std::uint64_t, std::pair<policy::Bytes, Heap*>> arenas_;
   std::map<CUmemoryPool, Pool> pools_;
+  std::map<CUcontext, std::size_t> releasing_;  // arenas on their way to the driver
+  std::condition_variable released_;
+};
+
+class ManagedPools::EndingContext {
+  friend class ManagedPools;
+  std::vector<std::unique_ptr<Heap>> heaps_;
+  std::vector<Arena> arenas_;
 };
 
 // Of the process, on the real driver and the session; never destroyed.

@@ -325,10 +325,26 @@ TEST_F(Pools, ADestroyedPoolsMemoryLivesUntilItIsFreed) {
 
 TEST_F(Pools, AContextTakesItsMemoryWithIt) {
   const Address block = allocate(4_MiB, 1);
-  pools_.context_ended(kContext);
+  auto ending = pools_.begin_context_end(kContext);
+  EXPECT_FALSE(pools_.holds(block)) << "its address may be another's before the driver has answered";
+  // One that got the context's name right after.
+  const Address next = allocate(12_MiB, 1);
+  pools_.end_context_end(std::move(ending), CUDA_SUCCESS);
   EXPECT_FALSE(pools_.holds(block));
   EXPECT_EQ(free(block, 1), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(pools_.figures(kPool).reserved, Bytes());
+  EXPECT_EQ(pools_.figures(kPool).reserved, 12_MiB);
+  EXPECT_EQ(free(next, 1), CUDA_SUCCESS);
+}
+
+TEST_F(Pools, AContextThatTheDriverKeepsHasItsMemory) {
+  const Address block = allocate(12_MiB, 1);
+  auto ending = pools_.begin_context_end(kContext);
+  const Address meanwhile = allocate(16_MiB, 1);
+  pools_.end_context_end(std::move(ending), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_TRUE(pools_.holds(block));
+  EXPECT_EQ(pools_.figures(kPool).used, 28_MiB);
+  EXPECT_EQ(free(block, 1), CUDA_SUCCESS);
+  EXPECT_EQ(free(meanwhile, 1), CUDA_SUCCESS);
 }
 
 TEST_F(Pools, ABlockIsAsLargeAsWasAsked) {

@@ -158,4 +158,43 @@ void spilled_held() {
   cuStreamDestroy_v2(stream);
 }
 
+// Threads whose contexts end beside each other, so that addresses and names go from one to the next at once.
+void pools_contexts_end() {
+  cuInit(0);
+  std::atomic<int> bad{0};
+  const auto expect = [&bad](CUresult code) { bad += code != CUDA_SUCCESS ? 1 : 0; };
+  for (const bool own : {true, false}) {
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 6; ++number) {
+      threads.emplace_back([&expect, own] {
+        for (int round = 0; round < 40; ++round) {
+          CUcontext context = nullptr;
+          expect(own ? cuCtxCreate_v2(&context, 0, 0) : cuDevicePrimaryCtxRetain(&context, 0));
+          expect(cuCtxSetCurrent(context));
+          const CUstream stream = new_stream();
+          CUdeviceptr pooled = 0;
+          CUdeviceptr plain = 0;
+          expect(cuMemAllocAsync(&pooled, 2 * kMiB, stream));
+          expect(cuMemAlloc_v2(&plain, 2 * kMiB));
+          expect(cuMemsetD8Async(pooled, 1, 2 * kMiB, stream));
+          if (round % 3 != 0) {
+            expect(cuMemFreeAsync(pooled, stream));
+            expect(cuMemFree_v2(plain));
+          }
+          expect(cuStreamSynchronize(stream));
+          expect(cuStreamDestroy_v2(stream));
+          if (own) {
+            expect(cuCtxDestroy_v2(context));
+          } else {
+            expect(cuCtxSetCurrent(nullptr));
+            expect(cuDevicePrimaryCtxRelease_v2(0));
+          }
+        }
+      });
+    }
+    for (std::thread& each : threads) each.join();
+  }
+  std::printf("wrong codes: %d\n", bad.load());
+}
+
 }  // namespace spillway::probe

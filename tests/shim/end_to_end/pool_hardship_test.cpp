@@ -47,6 +47,8 @@ TEST_P(PoolHardship, OutOfMemoryIsHeardWhereAllThatIsFreeIsHeldUp) {
 
 TEST_P(PoolHardship, PlainMemoryFreedInTheOrderOfAStreamWaitsForNobody) { expect_as_bare("spilled_held"); }
 
+TEST_P(PoolHardship, ContextsThatEndBesideEachOtherTakeNothingFromTheNext) { expect_as_bare("pools_contexts_end"); }
+
 INSTANTIATE_TEST_SUITE_P(PoolHardship, PoolHardship, testing::Values("demand", "adaptive"),
                          [](const auto& test) { return std::string(test.param); });
 
