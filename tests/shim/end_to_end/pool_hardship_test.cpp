@@ -49,6 +49,19 @@ TEST_P(PoolHardship, PlainMemoryFreedInTheOrderOfAStreamWaitsForNobody) { expect
 
 TEST_P(PoolHardship, ContextsThatEndBesideEachOtherTakeNothingFromTheNext) { expect_as_bare("pools_contexts_end"); }
 
+TEST_P(PoolHardship, AFailureOfOurEventIsNoFailureOfTheFree) {
+  for (const char* fault : {"cuEventCreate:*:2", "cuEventRecord:*:999", "cuEventRecord:1:999"}) {
+    SimulatedRun run = pool_hardship("pools_look", mode_);
+    const SimulatedResult bare = run_simulated(pool_hardship("pools_look", ""));
+    run.faults = fault;
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+    for (const char* line : {"free: ", "free after: ", "plain: "})
+      EXPECT_EQ(result.line(line), bare.line(line)) << result;
+    EXPECT_THAT(result.process.err, testing::HasSubstr("refused an event")) << fault;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(PoolHardship, PoolHardship, testing::Values("demand", "adaptive"),
                          [](const auto& test) { return std::string(test.param); });
 
