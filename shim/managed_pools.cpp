@@ -129,6 +129,7 @@ PoolAnswer ManagedPools::grow(const PoolRequest& request) {
   release_idle(request.arena.device);
   const Bytes exact = whole_chunks(request.bytes);
   const std::array<Bytes, 3> sizes{exact < kSharing ? kShared : exact, exact, exact};
+  bool full = false;
   for (std::size_t attempt = 0; attempt < sizes.size(); ++attempt) {
     if (attempt == 1 && sizes[0] == exact) continue;
     // Before giving up: what nobody uses goes back, in whichever pool it is.
@@ -138,14 +139,15 @@ PoolAnswer ManagedPools::grow(const PoolRequest& request) {
     const GrownArena grown = backing_.make_arena(arena);
     if (grown.outcome == GrownArena::Outcome::not_ours) return {};
     if (grown.outcome == GrownArena::Outcome::final) break;
-    if (grown.outcome == GrownArena::Outcome::refused) continue;
+    full = grown.outcome == GrownArena::Outcome::full;
+    if (full || grown.outcome == GrownArena::Outcome::refused) continue;
     const std::unique_lock lock(mutex_);
     Heap& heap = heap_of(request);
     arenas_[grown.address.value] = {arena.bytes, &heap};
     arena_count_.store(arenas_.size(), std::memory_order_release);
     return {PoolAnswer::Outcome::served, heap.blocks.add_and_take(grown.address, arena.bytes, request.bytes)};
   }
-  return {PoolAnswer::Outcome::out_of_memory, {}};
+  return {full ? PoolAnswer::Outcome::not_ours : PoolAnswer::Outcome::out_of_memory, {}};
 }
 
 bool ManagedPools::holds(Address address) const {

@@ -36,7 +36,8 @@ struct PoolStream {
 struct GrownArena {
   enum class Outcome {
     made,
-    refused,   // out of memory, by policy or by the driver; a smaller one may fit
+    refused,   // out of memory, by policy; a smaller one may fit
+    full,      // out of managed memory, by the driver; a smaller one may fit, or plain memory
     final,     // out of memory, and the program shall hear of it
     not_ours,  // policy wants plain memory, or the driver refused managed memory
   };

@@ -77,7 +77,7 @@ GrownArena DriverBacking::make_arena(const AllocationRequest& request) {
   const DriverMemory memory = allocate_spilled(request.bytes);
   session->settle(answer, request, memory.address, memory.bytes, memory.result);
   if (memory.result == CUDA_SUCCESS) return {made, memory.address};
-  if (memory.result == CUDA_ERROR_OUT_OF_MEMORY) return {refused, {}};
+  if (memory.result == CUDA_ERROR_OUT_OF_MEMORY) return {full, {}};
   SPILLWAY_LOG_ONCE(warning, "the driver refused managed memory ({}); this allocation stays in the driver's pool",
                     error_name({static_cast<std::int32_t>(memory.result)}));
   return {};

@@ -301,6 +301,9 @@ TEST_F(Pools, PolicyMayWantPlainMemoryOrTheProgramToHear) {
   driver_.outcome = GrownArena::Outcome::not_ours;
   allocate(4_MiB, 1);
   EXPECT_EQ(last_, Answered::not_ours);
+  driver_.outcome = GrownArena::Outcome::full;
+  allocate(4_MiB, 1);
+  EXPECT_EQ(last_, Answered::not_ours) << "the driver may have plain memory left";
   driver_.outcome = GrownArena::Outcome::final;
   driver_.calls = 0;
   allocate(4_MiB, 1);

@@ -62,6 +62,16 @@ TEST_P(PoolHardship, AFailureOfOurEventIsNoFailureOfTheFree) {
   }
 }
 
+TEST_P(PoolHardship, WithoutManagedMemoryTheDriversPoolServesWhatTheBudgetHolds) {
+  SimulatedRun run = pool_hardship("pools_look", mode_);
+  run.faults = "cuMemAllocManaged:*:2";
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.line("of own: "), "0") << result;
+  EXPECT_EQ(result.line("second of own: "), "0") << result;
+  EXPECT_EQ(result.line("figure managed: "), "-1 -1 -1") << result;
+  EXPECT_EQ(result.leaks(), 0U) << result.report.dump(1);
+}
+
 INSTANTIATE_TEST_SUITE_P(PoolHardship, PoolHardship, testing::Values("demand", "adaptive"),
                          [](const auto& test) { return std::string(test.param); });
 
