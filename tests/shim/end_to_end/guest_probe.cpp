@@ -296,6 +296,7 @@ int main(int argc, char** argv) {
                                                     {"pools_threads", pools_threads},
                                                     {"pools_too_large", pools_too_large},
                                                     {"pools_held_elsewhere", pools_held_elsewhere},
+                                                    {"pools_refusals", pools_refusals},
                                                     {"pools_contexts_end", pools_contexts_end},
                                                     {"spilled_held", spilled_held},
                                                     {"pools_held_at_the_end", pools_held_at_the_end},

@@ -80,6 +80,7 @@ void pools_threads();
 // Of guest_probe_pools.cpp.
 void pools_too_large();
 void pools_held_elsewhere();
+void pools_refusals();
 void pools_contexts_end();
 void spilled_held();
 void pools_held_at_the_end();

@@ -197,4 +197,28 @@ void pools_contexts_end() {
   std::printf("wrong codes: %d\n", bad.load());
 }
 
+// What is for managed memory alone.
+void pools_refusals() {
+  start();
+  const CUstream stream = new_stream();
+  CUdeviceptr spilled = 0;
+  CUdeviceptr pooled = 0;
+  say("alloc", cuMemAlloc_v2(&spilled, 30 * kMiB));
+  say("alloc", cuMemAllocAsync(&pooled, 4 * kMiB, stream));
+  for (const CUdeviceptr memory : {spilled, pooled}) {
+    for (const CUmemAttach_flags flags : {CU_MEM_ATTACH_SINGLE, CU_MEM_ATTACH_HOST, CU_MEM_ATTACH_GLOBAL}) {
+      say("attach", cuStreamAttachMemAsync(stream, memory, 0, flags));
+    }
+  }
+  CUdeviceptr managed = 0;
+  say("managed", cuMemAllocManaged(&managed, 4 * kMiB, CU_MEM_ATTACH_GLOBAL));
+  say("attach", cuStreamAttachMemAsync(stream, managed, 0, CU_MEM_ATTACH_SINGLE));
+  say("free", cuMemFree_v2(pooled));
+  say("free again", cuMemFree_v2(pooled));
+  say("free", cuMemFree_v2(spilled));
+  say("free", cuMemFree_v2(managed));
+  trim();
+  cuStreamDestroy_v2(stream);
+}
+
 }  // namespace spillway::probe

@@ -72,6 +72,8 @@ TEST_P(PoolHardship, WithoutManagedMemoryTheDriversPoolServesWhatTheBudgetHolds)
   EXPECT_EQ(result.leaks(), 0U) << result.report.dump(1);
 }
 
+TEST_P(PoolHardship, WhatIsForOthersIsRefusedAsForPlainMemory) { expect_as_bare("pools_refusals"); }
+
 INSTANTIATE_TEST_SUITE_P(PoolHardship, PoolHardship, testing::Values("demand", "adaptive"),
                          [](const auto& test) { return std::string(test.param); });
 
