@@ -89,6 +89,7 @@ CUresult free_linear(RealCall<PFN_cuMemFree_v3020>& real, CUdeviceptr_v2 dptr) {
     // Whatever happens, the driver must not free the arena that this may be the beginning of. Beside a capture the wait
     // is left out: for a pool's memory the driver takes all use of it as over.
     real.answer(CUDA_ERROR_INVALID_VALUE);
+    if (current_context() == nullptr) return real.answer(CUDA_ERROR_INVALID_CONTEXT);
     return real.answer(managed_pools().free_now({dptr}, launch_path().captures.load(std::memory_order_relaxed) == 0));
   }
   if (session != nullptr && deferred_frees().holds(*session, {dptr})) return real.answer(CUDA_ERROR_INVALID_VALUE);

@@ -197,9 +197,9 @@ void pools_contexts_end() {
   std::printf("wrong codes: %d\n", bad.load());
 }
 
-// What is for managed memory alone.
+// What is for managed memory alone, and what needs a context.
 void pools_refusals() {
-  start();
+  const Device device = start();
   const CUstream stream = new_stream();
   CUdeviceptr spilled = 0;
   CUdeviceptr pooled = 0;
@@ -213,6 +213,9 @@ void pools_refusals() {
   CUdeviceptr managed = 0;
   say("managed", cuMemAllocManaged(&managed, 4 * kMiB, CU_MEM_ATTACH_GLOBAL));
   say("attach", cuStreamAttachMemAsync(stream, managed, 0, CU_MEM_ATTACH_SINGLE));
+  cuCtxSetCurrent(nullptr);
+  say("free without a context", cuMemFree_v2(pooled));
+  cuCtxSetCurrent(device.context);
   say("free", cuMemFree_v2(pooled));
   say("free again", cuMemFree_v2(pooled));
   say("free", cuMemFree_v2(spilled));
