@@ -19,6 +19,8 @@ namespace {
 // Requests below the first share arenas of the second size, as a call for each would cost more than it saves.
 constexpr Bytes kSharing = Bytes(std::uint64_t{8} << 20);
 constexpr Bytes kShared = Bytes(std::uint64_t{32} << 20);
+// No arena for several takes more of the device than this part of its budget.
+constexpr std::uint64_t kShareOfBudget = 8;
 // For a driver that is stuck in a free.
 constexpr std::chrono::seconds kWaitForRelease{2};
 constexpr Bytes kNone = Bytes();
@@ -27,6 +29,11 @@ constexpr Bytes kEverything = Bytes(std::numeric_limits<std::uint64_t>::max());
 Bytes whole_chunks(Bytes bytes) {
   const std::uint64_t chunk = policy::kChunk.count();
   return Bytes((bytes.count() + chunk - 1) / chunk * chunk);
+}
+
+Bytes share_of(Bytes budget) {
+  const std::uint64_t chunk = policy::kChunk.count();
+  return Bytes(budget.count() / kShareOfBudget / chunk * chunk);
 }
 
 }  // namespace
@@ -128,7 +135,8 @@ bool ManagedPools::poll(const HeapFilter& which) {
 PoolAnswer ManagedPools::grow(const PoolRequest& request) {
   release_idle(request.arena.device);
   const Bytes exact = whole_chunks(request.bytes);
-  const std::array<Bytes, 3> sizes{exact < kSharing ? kShared : exact, exact, exact};
+  const Bytes shared = std::min(kShared, share_of(request.budget));
+  const std::array<Bytes, 3> sizes{exact < kSharing ? std::max(shared, exact) : exact, exact, exact};
   bool full = false;
   for (std::size_t attempt = 0; attempt < sizes.size(); ++attempt) {
     if (attempt == 1 && sizes[0] == exact) continue;

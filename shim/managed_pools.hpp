@@ -64,6 +64,7 @@ struct PoolRequest {
   CUmemoryPool pool = nullptr;
   PoolStream stream;
   policy::Bytes bytes;
+  policy::Bytes budget;                                 // of the device
   OrderedHeap::Wait may_wait = OrderedHeap::Wait::yes;  // for work of other streams, rather than grow
   AllocationRequest arena;                              // device, caller and context of what may have to be made
 };

@@ -99,6 +99,7 @@ std::optional<CUresult> serve(const OrderedCall& call, policy::DeviceIndex devic
   request.stream = *stream;
   request.pool = served_pool(call.pool, device);
   if (request.pool == nullptr) return std::nullopt;
+  request.budget = session.budget(device);
   request.may_wait = may_wait(request.pool);
   const PoolAnswer answer = managed_pools().allocate(request);
   if (answer.outcome == PoolAnswer::Outcome::not_ours) return std::nullopt;

@@ -110,6 +110,7 @@ class Pools : public testing::Test {
     request.pool = kPool;
     request.stream = stream(on);
     request.bytes = bytes;
+    request.budget = budget_;
     request.may_wait = may_wait;
     const PoolAnswer answer = pools_.allocate(request);
     last_ = answer.outcome;
@@ -119,6 +120,7 @@ class Pools : public testing::Test {
 
   PretendedDriver driver_;
   ManagedPools pools_{driver_};
+  Bytes budget_ = 1024_MiB;
   Answered last_ = Answered::not_ours;
 };
 
@@ -297,6 +299,18 @@ TEST_F(Pools, MemoryOfAStreamThatIsStuckIsKeptForIt) {
   EXPECT_EQ(driver_.reserved, Bytes());
 }
 
+TEST_F(Pools, ASmallRequestTakesASmallPartOfTheBudget) {
+  budget_ = 64_MiB;
+  allocate(2_MiB, 1);
+  EXPECT_EQ(driver_.reserved, 8_MiB) << "an eighth";
+  budget_ = 24_MiB;
+  allocate(7_MiB, 1);
+  EXPECT_EQ(driver_.reserved, 16_MiB) << "what is asked for, where that is more";
+  budget_ = {};
+  allocate(7_MiB, 1);
+  EXPECT_EQ(driver_.reserved, 24_MiB);
+}
+
 TEST_F(Pools, PolicyMayWantPlainMemoryOrTheProgramToHear) {
   driver_.outcome = GrownArena::Outcome::not_ours;
   allocate(4_MiB, 1);
@@ -465,6 +479,7 @@ TEST(PoolThreads, AllocateAndFreeSideBySide) {
         request.pool = kPool;
         request.stream = stream(number);
         request.bytes = Bytes(2'097'152 + random() % 30'000'000);
+        request.budget = 400_MiB;
         const PoolAnswer answer = pools.allocate(request);
         if (answer.outcome == Answered::served) held.push_back(answer.address);
         if (answer.outcome == Answered::out_of_memory) ++refused;
