@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -18,12 +19,21 @@ namespace {
 // Requests below the first share arenas of the second size, as a call for each would cost more than it saves.
 constexpr Bytes kSharing = Bytes(std::uint64_t{8} << 20);
 constexpr Bytes kShared = Bytes(std::uint64_t{32} << 20);
+// No arena for several takes more of the device than this part of its budget.
+constexpr std::uint64_t kShareOfBudget = 8;
+// For a driver that is stuck in a free.
+constexpr std::chrono::seconds kWaitForRelease{2};
 constexpr Bytes kNone = Bytes();
 constexpr Bytes kEverything = Bytes(std::numeric_limits<std::uint64_t>::max());
 
 Bytes whole_chunks(Bytes bytes) {
   const std::uint64_t chunk = policy::kChunk.count();
   return Bytes((bytes.count() + chunk - 1) / chunk * chunk);
+}
+
+Bytes share_of(Bytes budget) {
+  const std::uint64_t chunk = policy::kChunk.count();
+  return Bytes(budget.count() / kShareOfBudget / chunk * chunk);
 }
 
 }  // namespace
@@ -69,6 +79,7 @@ ManagedPools::Heap* ManagedPools::holding(Address address) const {
 }
 
 PoolAnswer ManagedPools::allocate(const PoolRequest& request) {
+  if (request.bytes >= kBeyondMemory) return {};
   constexpr auto served = PoolAnswer::Outcome::served;
   if (const auto at = reuse(request, Wait::no)) return {served, *at};
   const auto mine = [&](const Heap& heap) -> std::optional<Bytes> {
@@ -124,7 +135,9 @@ bool ManagedPools::poll(const HeapFilter& which) {
 PoolAnswer ManagedPools::grow(const PoolRequest& request) {
   release_idle(request.arena.device);
   const Bytes exact = whole_chunks(request.bytes);
-  const std::array<Bytes, 3> sizes{exact < kSharing ? kShared : exact, exact, exact};
+  const Bytes shared = std::min(kShared, share_of(request.budget));
+  const std::array<Bytes, 3> sizes{exact < kSharing ? std::max(shared, exact) : exact, exact, exact};
+  bool full = false;
   for (std::size_t attempt = 0; attempt < sizes.size(); ++attempt) {
     if (attempt == 1 && sizes[0] == exact) continue;
     // Before giving up: what nobody uses goes back, in whichever pool it is.
@@ -134,14 +147,15 @@ PoolAnswer ManagedPools::grow(const PoolRequest& request) {
     const GrownArena grown = backing_.make_arena(arena);
     if (grown.outcome == GrownArena::Outcome::not_ours) return {};
     if (grown.outcome == GrownArena::Outcome::final) break;
-    if (grown.outcome == GrownArena::Outcome::refused) continue;
+    full = grown.outcome == GrownArena::Outcome::full;
+    if (full || grown.outcome == GrownArena::Outcome::refused) continue;
     const std::unique_lock lock(mutex_);
     Heap& heap = heap_of(request);
     arenas_[grown.address.value] = {arena.bytes, &heap};
     arena_count_.store(arenas_.size(), std::memory_order_release);
     return {PoolAnswer::Outcome::served, heap.blocks.add_and_take(grown.address, arena.bytes, request.bytes)};
   }
-  return {PoolAnswer::Outcome::out_of_memory, {}};
+  return {full ? PoolAnswer::Outcome::not_ours : PoolAnswer::Outcome::out_of_memory, {}};
 }
 
 bool ManagedPools::holds(Address address) const {
@@ -174,13 +188,9 @@ CUresult ManagedPools::free_in_order(Address address, const PoolStream& stream) 
   if (const CUresult bad = begin_free(address, context); bad != CUDA_SUCCESS) return bad;
   CUresult result = CUDA_SUCCESS;
   std::shared_ptr<FreeMark> mark;
-  if (stream.context == context) {
-    mark = backing_.mark(stream, result);
-    if (mark) mark->stream = stream.key;
-  } else {
-    // Marks do not reach from one context into another.
-    result = backing_.wait_for(stream);
-  }
+  mark = backing_.mark(stream, result);
+  // The default streams of all contexts share their names, and requests come from streams of this one.
+  if (mark && stream.context == context) mark->stream = stream.key;
   end_free(address, std::move(mark), result);
   return result;
 }
@@ -229,9 +239,9 @@ void ManagedPools::reset_reserved_peak(CUmemoryPool pool) {
   }
 }
 
-bool ManagedPools::release(const HeapFilter& keep, Wait wait) {
+bool ManagedPools::release(const HeapFilter& keep) {
   struct Going {
-    OrderedHeap::Arena arena;
+    Address arena;
     CUcontext context;
   };
   std::vector<Going> going;
@@ -239,21 +249,21 @@ bool ManagedPools::release(const HeapFilter& keep, Wait wait) {
     const std::unique_lock lock(mutex_);
     for (const auto& heap : heaps_) {
       const auto kept = keep(*heap);
-      for (OrderedHeap::Arena& arena : heap->blocks.remove_empty(kept.value_or(kEverything), wait)) {
+      for (const OrderedHeap::Arena& arena : heap->blocks.remove_empty(kept.value_or(kEverything))) {
         arenas_.erase(arena.address.value);
-        going.push_back({std::move(arena), heap->context});
+        going.push_back({arena.address, heap->context});
+        ++releasing_[heap->context];
       }
     }
     arena_count_.store(arenas_.size(), std::memory_order_release);
   }
   bool any = false;
-  // Nobody can reach these any more, so that nobody is held up by the waits.
   for (const Going& one : going) {
-    const FreeMarks& marks = one.arena.marks;
-    const bool done =
-        std::all_of(marks.begin(), marks.end(), [&](const auto& mark) { return backing_.wait_for(*mark); });
-    // Memory that may be in use is never freed; it goes with its context.
-    any = (done && backing_.free_arena(one.arena.address, one.context)) || any;
+    any = backing_.free_arena(one.arena, one.context) || any;
+    const std::unique_lock lock(mutex_);
+    const auto releasing = releasing_.find(one.context);
+    if (--releasing->second == 0) releasing_.erase(releasing);
+    released_.notify_all();
   }
   return any;
 }
@@ -261,7 +271,7 @@ bool ManagedPools::release(const HeapFilter& keep, Wait wait) {
 bool ManagedPools::trim(CUmemoryPool pool, Bytes keep) {
   const HeapFilter of_pool = [&](const Heap& heap) { return heap.pool == pool ? std::optional(keep) : std::nullopt; };
   poll(of_pool);
-  return release(of_pool, Wait::no);
+  return release(of_pool);
 }
 
 bool ManagedPools::release_idle(DeviceIndex device) {
@@ -273,13 +283,27 @@ bool ManagedPools::release_idle(DeviceIndex device) {
     return pool == pools_.end() ? kNone : pool->second.threshold;
   };
   poll(beyond);
-  return release(beyond, Wait::no);
+  return release(beyond);
 }
 
 bool ManagedPools::release_unused(DeviceIndex device) {
   if (arena_count_.load(std::memory_order_acquire) == 0) return false;
-  return release([&](const Heap& heap) { return heap.device == device ? std::optional(kNone) : std::nullopt; },
-                 Wait::yes);
+  const HeapFilter of_device = [&](const Heap& heap) {
+    return heap.device == device ? std::optional(kNone) : std::nullopt;
+  };
+  FreeMarks in_use;
+  {
+    const std::unique_lock lock(mutex_);
+    for (const auto& heap : heaps_) {
+      if (!of_device(*heap)) continue;
+      const FreeMarks of_heap = heap->blocks.pending_of_empty();
+      in_use.insert(in_use.end(), of_heap.begin(), of_heap.end());
+    }
+  }
+  // The arenas stay where they are meanwhile: their own streams may have them again.
+  if (!in_use.empty()) backing_.wait_for(in_use);
+  poll(of_device);
+  return release(of_device);
 }
 
 void ManagedPools::pool_destroyed(CUmemoryPool pool) {
@@ -291,17 +315,30 @@ void ManagedPools::pool_destroyed(CUmemoryPool pool) {
   }
 }
 
-void ManagedPools::forget_arenas(const Heap& heap) {
-  std::erase_if(arenas_, [&](const auto& arena) { return arena.second.second == &heap; });
+ManagedPools::EndingContext ManagedPools::begin_context_end(CUcontext context) {
+  EndingContext ending;
+  std::unique_lock lock(mutex_);
+  for (auto& heap : heaps_) {
+    if (heap->context == context) ending.heaps_.push_back(std::move(heap));
+  }
+  std::erase(heaps_, nullptr);
+  for (auto arena = arenas_.begin(); arena != arenas_.end();) {
+    const auto& [bytes, heap] = arena->second;
+    if (heap->context == context) ending.arenas_.push_back({arena->first, bytes, heap});
+    arena = heap->context == context ? arenas_.erase(arena) : std::next(arena);
+  }
   arena_count_.store(arenas_.size(), std::memory_order_release);
+  // What another thread is giving back is named by its address, which is another's once the context is gone.
+  released_.wait_for(lock, kWaitForRelease, [&] { return !releasing_.contains(context); });
+  return ending;
 }
 
-void ManagedPools::context_ended(CUcontext context) {
+void ManagedPools::end_context_end(EndingContext ending, CUresult result) {
+  if (result == CUDA_SUCCESS) return;
   const std::unique_lock lock(mutex_);
-  for (const auto& heap : heaps_) {
-    if (heap->context == context) forget_arenas(*heap);
-  }
-  std::erase_if(heaps_, [&](const auto& heap) { return heap->context == context; });
+  for (const Arena& arena : ending.arenas_) arenas_[arena.address] = {arena.bytes, arena.heap};
+  for (auto& heap : ending.heaps_) heaps_.push_back(std::move(heap));
+  arena_count_.store(arenas_.size(), std::memory_order_release);
 }
 
 void ManagedPools::stream_gone(StreamKey stream) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <compare>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -23,6 +24,8 @@ namespace spillway::shim {
 
 // Smaller requests stay with the driver's pools: policy moves whole chunks.
 inline constexpr policy::Bytes kSmallestPooled = policy::kChunk;
+// More than any machine can address: the driver says what is wrong with it, and no size below it overflows.
+inline constexpr policy::Bytes kBeyondMemory = policy::Bytes(std::uint64_t{1} << 56);
 
 struct PoolStream {
   StreamKey key;
@@ -33,7 +36,8 @@ struct PoolStream {
 struct GrownArena {
   enum class Outcome {
     made,
-    refused,   // out of memory, by policy or by the driver; a smaller one may fit
+    refused,   // out of memory, by policy; a smaller one may fit
+    full,      // out of managed memory, by the driver; a smaller one may fit, or plain memory
     final,     // out of memory, and the program shall hear of it
     not_ours,  // policy wants plain memory, or the driver refused managed memory
   };
@@ -47,12 +51,12 @@ class PoolBacking {
   virtual ~PoolBacking() = default;
   virtual GrownArena make_arena(const AllocationRequest& request) = 0;
   virtual bool free_arena(policy::Address arena, CUcontext context) = 0;
-  // Marks the place that the stream has reached; null and a code if that fails.
+  // Marks the place that the stream, of whichever context, has reached; null and a code if that fails.
   virtual std::shared_ptr<FreeMark> mark(const PoolStream& stream, CUresult& result) = 0;
   virtual bool done(const FreeMark& mark) = 0;
   virtual bool wait_in(const PoolStream& stream, const FreeMark& mark) = 0;  // the stream waits, not the thread
-  virtual bool wait_for(const FreeMark& mark) = 0;
-  virtual CUresult wait_for(const PoolStream& stream) = 0;
+  // Until all are done, or the driver has been stuck for long enough.
+  virtual void wait_for(const FreeMarks& marks) = 0;
   virtual CUresult wait_for(CUcontext context) = 0;
 };
 
@@ -60,6 +64,7 @@ struct PoolRequest {
   CUmemoryPool pool = nullptr;
   PoolStream stream;
   policy::Bytes bytes;
+  policy::Bytes budget;                                 // of the device
   OrderedHeap::Wait may_wait = OrderedHeap::Wait::yes;  // for work of other streams, rather than grow
   AllocationRequest arena;                              // device, caller and context of what may have to be made
 };
@@ -107,14 +112,17 @@ class ManagedPools {
   void reset_reserved_peak(CUmemoryPool pool);
 
   // Arenas without a live block go back: of one pool down to `keep`, beyond the pools' thresholds, or all that there
-  // are, which waits for the work that used them. True if any went.
+  // are, which waits for the work that used them, but not for ever. True if any went.
   bool trim(CUmemoryPool pool, policy::Bytes keep);
   bool release_idle(policy::DeviceIndex device);
   bool release_unused(policy::DeviceIndex device);
   // What is live in a destroyed pool stays until it is freed.
   void pool_destroyed(CUmemoryPool pool);
-  // All memory of the context is gone.
-  void context_ended(CUcontext context);
+  // A context is going, and all memory made in it goes with it: forgotten before the driver is told, as others may have
+  // its addresses from then on; and remembered if the driver did not do it after all.
+  class EndingContext;
+  EndingContext begin_context_end(CUcontext context);
+  void end_context_end(EndingContext ending, CUresult result);
   void stream_gone(StreamKey stream);
 
  private:
@@ -128,19 +136,23 @@ class ManagedPools {
     policy::DeviceIndex device;
     policy::Bytes threshold;
   };
+  struct Arena {
+    std::uint64_t address;
+    policy::Bytes bytes;
+    Heap* heap;
+  };
   using HeapFilter = std::function<std::optional<policy::Bytes>(const Heap&)>;  // how much of it to keep; nothing: all
 
   // With the lock held.
   Heap* find(CUcontext context, CUmemoryPool pool) const;
   Heap& heap_of(const PoolRequest& request);
   Heap* holding(policy::Address address) const;
-  void forget_arenas(const Heap& heap);
 
   // Without the lock.
   std::optional<policy::Address> reuse(const PoolRequest& request, OrderedHeap::Wait wait);
   bool poll(const HeapFilter& which);
   PoolAnswer grow(const PoolRequest& request);
-  bool release(const HeapFilter& keep, OrderedHeap::Wait wait);
+  bool release(const HeapFilter& keep);
   CUresult begin_free(policy::Address address, CUcontext& context);
   void end_free(policy::Address address, std::shared_ptr<FreeMark> mark, CUresult result);
 
@@ -150,6 +162,14 @@ class ManagedPools {
   std::vector<std::unique_ptr<Heap>> heaps_;
   std::map<std::uint64_t, std::pair<policy::Bytes, Heap*>> arenas_;
   std::map<CUmemoryPool, Pool> pools_;
+  std::map<CUcontext, std::size_t> releasing_;  // arenas on their way to the driver
+  std::condition_variable released_;
+};
+
+class ManagedPools::EndingContext {
+  friend class ManagedPools;
+  std::vector<std::unique_ptr<Heap>> heaps_;
+  std::vector<Arena> arenas_;
 };
 
 // Of the process, on the real driver and the session; never destroyed.

@@ -157,20 +157,29 @@ bool OrderedHeap::has_empty() const {
                      [this](const auto& arena) { return empty(arena.first, arena.second); });
 }
 
-std::vector<OrderedHeap::Arena> OrderedHeap::remove_empty(Bytes keep, Wait wait) {
-  std::vector<std::pair<Bytes, std::uint64_t>> candidates;
+FreeMarks OrderedHeap::pending_of_empty() const {
+  FreeMarks all;
   for (const auto& [address, bytes] : arenas_) {
     if (!empty(address, bytes)) continue;
-    if (wait == Wait::yes || in_the_way(blocks_.at(address).marks, {}).empty()) candidates.emplace_back(bytes, address);
+    const FreeMarks of_arena = in_the_way(blocks_.at(address).marks, {});
+    all.insert(all.end(), of_arena.begin(), of_arena.end());
+  }
+  return all;
+}
+
+std::vector<OrderedHeap::Arena> OrderedHeap::remove_empty(Bytes keep) {
+  std::vector<std::pair<Bytes, std::uint64_t>> candidates;
+  for (const auto& [address, bytes] : arenas_) {
+    if (empty(address, bytes) && in_the_way(blocks_.at(address).marks, {}).empty())
+      candidates.emplace_back(bytes, address);
   }
   std::sort(candidates.begin(), candidates.end());
   std::vector<Arena> removed;
   for (const auto& [bytes, address] : candidates) {
     if (reserved_ <= keep) break;
-    const auto block = blocks_.find(address);
-    removed.push_back({{address}, bytes, in_the_way(block->second.marks, {})});
+    removed.push_back({{address}, bytes});
     by_size_.erase({bytes, address});
-    blocks_.erase(block);
+    blocks_.erase(address);
     arenas_.erase(address);
     reserved_ -= bytes;
   }

@@ -61,17 +61,16 @@ class OrderedHeap {
 
   // What is not known to be done yet; for asking the driver.
   [[nodiscard]] FreeMarks pending() const;
+  [[nodiscard]] FreeMarks pending_of_empty() const;  // what keeps arenas without a live block from going
   // The stream is destroyed, and its name may be given to another.
   void stream_gone(StreamKey stream);
 
   struct Arena {
     policy::Address address;
     policy::Bytes bytes;
-    FreeMarks marks;  // to be waited for before the memory goes
   };
-  // Takes arenas without a live block out, the smallest first, until `keep` is not exceeded; with Wait::no only those
-  // whose marks are done.
-  std::vector<Arena> remove_empty(policy::Bytes keep, Wait wait);
+  // Takes arenas without a live block out whose marks are done, the smallest first, until `keep` is not exceeded.
+  std::vector<Arena> remove_empty(policy::Bytes keep);
 
   // The live block that holds the address: its beginning and what was asked for.
   [[nodiscard]] std::optional<std::pair<policy::Address, policy::Bytes>> block_at(policy::Address address) const;

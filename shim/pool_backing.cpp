@@ -1,9 +1,12 @@
 #include "shim/pool_backing.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "shim/advice.hpp"
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/driver_error.hpp"
 #include "shim/handlers/allocation.hpp"
@@ -15,6 +18,9 @@ namespace spillway::shim {
 namespace {
 
 constexpr std::uint64_t kPerThreadKey = std::uint64_t{1} << 63U;
+// Before memory is refused. Longer than any sound stream takes to its next free; what is beyond is held up.
+constexpr std::chrono::seconds kWaitForStreams{2};
+constexpr std::chrono::microseconds kBetweenLooks{200};
 
 // While one lives, the context is current; nothing is done if it is already.
 class CurrentContext {
@@ -60,7 +66,9 @@ GrownArena DriverBacking::make_arena(const AllocationRequest& request) {
   if (session == nullptr) return {};
   // Stream-ordered allocation is allowed beside any capture of another stream.
   const RelaxedCapture relaxed;
-  const AllocationAnswer answer = session->request(request);
+  AllocationAnswer answer = session->request(request);
+  const bool again = answer.refused && answer.reason != policy::Reason::oom_first;
+  if (again && deferred_frees().settle()) answer = session->request(request);
   if (answer.refused) return {answer.reason == policy::Reason::oom_first ? final : refused, {}};
   if (answer.backing != policy::Backing::managed) {
     session->settle(answer, request, {}, request.bytes, CUDA_ERROR_NOT_SUPPORTED);
@@ -69,7 +77,7 @@ GrownArena DriverBacking::make_arena(const AllocationRequest& request) {
   const DriverMemory memory = allocate_spilled(request.bytes);
   session->settle(answer, request, memory.address, memory.bytes, memory.result);
   if (memory.result == CUDA_SUCCESS) return {made, memory.address};
-  if (memory.result == CUDA_ERROR_OUT_OF_MEMORY) return {refused, {}};
+  if (memory.result == CUDA_ERROR_OUT_OF_MEMORY) return {full, {}};
   SPILLWAY_LOG_ONCE(warning, "the driver refused managed memory ({}); this allocation stays in the driver's pool",
                     error_name({static_cast<std::int32_t>(memory.result)}));
   return {};
@@ -89,52 +97,110 @@ bool DriverBacking::free_arena(policy::Address arena, CUcontext context) {
 DriverBacking::EventMark::~EventMark() {
   if (!home || event == nullptr) return;
   const std::unique_lock lock(home->mutex);
-  if (!home->ended) home->idle.push_back(event);
+  if (home->life != Events::Life::ended) home->idle.push_back(event);
 }
 
 std::shared_ptr<DriverBacking::Events> DriverBacking::events_of(CUcontext context) {
   const std::unique_lock lock(mutex_);
   std::shared_ptr<Events>& events = events_[context];
-  if (!events) events = std::make_shared<Events>();
+  if (!events) events = std::make_shared<Events>(context);
   return events;
+}
+
+CUresult DriverBacking::record(const EventMark& mark) {
+  const RelaxedCapture relaxed;
+  const CurrentContext current(mark.home->context);
+  CUresult result = CUDA_SUCCESS;
+  if (mark.event == nullptr) result = driver().cuEventCreate(&mark.event, CU_EVENT_DISABLE_TIMING);
+  if (result == CUDA_SUCCESS) result = driver().cuEventRecord(mark.event, mark.where.handle);
+  mark.recorded = result == CUDA_SUCCESS;
+  return result;
+}
+
+// A later event is as good, as long as there is the stream.
+bool DriverBacking::recorded(const EventMark& mark) {
+  if (mark.recorded) return true;
+  if (mark.where.handle == nullptr) return false;
+  const bool per_thread = mark.where.handle == CU_STREAM_PER_THREAD;
+  if (per_thread && mark.where.key.value != (kPerThreadKey | thread_number())) return false;
+  return record(mark) == CUDA_SUCCESS;
 }
 
 std::shared_ptr<FreeMark> DriverBacking::mark(const PoolStream& stream, CUresult& result) {
   auto mark = std::make_shared<EventMark>();
   mark->home = events_of(stream.context);
+  mark->where = stream;
   {
     const std::unique_lock lock(mark->home->mutex);
     if (!mark->home->idle.empty()) {
       mark->event = mark->home->idle.back();
       mark->home->idle.pop_back();
     }
+    result = record(*mark);
+    if (result == CUDA_SUCCESS) return mark;
+    mark->home->unrecorded.push_back(mark);
   }
-  const RelaxedCapture relaxed;
-  const CurrentContext current(stream.context);
+  // Is it the stream, or only our event? The program's free is no worse for the latter.
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto asked = driver().cuStreamIsCapturing;
+  if (asked == nullptr || asked(stream.handle, &status) != CUDA_SUCCESS) return nullptr;
+  SPILLWAY_LOG_ONCE(warning,
+                    "the driver refused an event ({}): memory freed in a stream's order is kept for that stream until "
+                    "one can be had",
+                    error_name({static_cast<std::int32_t>(result)}));
   result = CUDA_SUCCESS;
-  if (mark->event == nullptr) result = driver().cuEventCreate(&mark->event, CU_EVENT_DISABLE_TIMING);
-  if (result == CUDA_SUCCESS) result = driver().cuEventRecord(mark->event, stream.handle);
-  return result == CUDA_SUCCESS ? mark : nullptr;
+  return mark;
+}
+
+void DriverBacking::stream_gone(StreamKey stream) {
+  std::vector<std::shared_ptr<Events>> all;
+  {
+    const std::unique_lock lock(mutex_);
+    for (const auto& [context, events] : events_) all.push_back(events);
+  }
+  for (const auto& events : all) {
+    std::vector<std::shared_ptr<EventMark>> held;  // outlives the lock, which the end of a mark takes
+    const std::unique_lock lock(events->mutex);
+    std::erase_if(events->unrecorded, [&](const auto& weak) {
+      const auto mark = weak.lock();
+      if (!mark) return true;
+      held.push_back(mark);
+      if (mark->where.key != stream) return mark->recorded;
+      recorded(*mark);
+      mark->where.handle = nullptr;
+      return true;
+    });
+  }
 }
 
 bool DriverBacking::done(const FreeMark& mark) {
+  const auto& of = static_cast<const EventMark&>(mark);
+  const std::unique_lock lock(of.home->mutex);
+  if (of.home->life != Events::Life::lives) return of.home->life == Events::Life::ended;
+  if (!recorded(of)) return false;
   const RelaxedCapture relaxed;
-  return driver().cuEventQuery(static_cast<const EventMark&>(mark).event) == CUDA_SUCCESS;
+  const CurrentContext current(of.home->context);
+  return driver().cuEventQuery(of.event) == CUDA_SUCCESS;
 }
 
 bool DriverBacking::wait_in(const PoolStream& stream, const FreeMark& mark) {
+  const auto& of = static_cast<const EventMark&>(mark);
+  const std::unique_lock lock(of.home->mutex);
+  if (of.home->life != Events::Life::lives) return of.home->life == Events::Life::ended;
+  if (!recorded(of)) return false;
   const RelaxedCapture relaxed;
-  return driver().cuStreamWaitEvent(stream.handle, static_cast<const EventMark&>(mark).event, 0) == CUDA_SUCCESS;
+  return driver().cuStreamWaitEvent(stream.handle, of.event, 0) == CUDA_SUCCESS;
 }
 
-bool DriverBacking::wait_for(const FreeMark& mark) {
-  const RelaxedCapture relaxed;
-  return driver().cuEventSynchronize(static_cast<const EventMark&>(mark).event) == CUDA_SUCCESS;
-}
-
-CUresult DriverBacking::wait_for(const PoolStream& stream) {
-  const RelaxedCapture relaxed;
-  return driver().cuStreamSynchronize(stream.handle);
+// A stream may be held up by the very thread that waits here, so that it is asked about, and given up.
+void DriverBacking::wait_for(const FreeMarks& marks) {
+  const auto until = std::chrono::steady_clock::now() + kWaitForStreams;
+  for (const auto& mark : marks) {
+    while (!done(*mark)) {
+      if (std::chrono::steady_clock::now() >= until) return;
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
 }
 
 // Not relaxed: what a capture forbids of cuMemFree, it forbids of this, and the program gets the driver's code.
@@ -143,17 +209,28 @@ CUresult DriverBacking::wait_for(CUcontext context) {
   return driver().cuCtxSynchronize();
 }
 
-void DriverBacking::context_ended(CUcontext context) {
-  std::shared_ptr<Events> gone;
+std::shared_ptr<DriverBacking::Events> DriverBacking::begin_context_end(CUcontext context) {
+  std::shared_ptr<Events> going;
   {
     const std::unique_lock lock(mutex_);
     const auto events = events_.find(context);
-    if (events == events_.end()) return;
-    gone = std::move(events->second);
+    if (events == events_.end()) return nullptr;
+    going = std::move(events->second);
     events_.erase(events);
   }
-  const std::unique_lock lock(gone->mutex);
-  gone->ended = true;
+  const std::unique_lock lock(going->mutex);
+  going->life = Events::Life::ends;
+  return going;
+}
+
+void DriverBacking::end_context_end(CUcontext context, const std::shared_ptr<Events>& events, CUresult result) {
+  if (!events) return;
+  {
+    const std::unique_lock lock(events->mutex);
+    events->life = result == CUDA_SUCCESS ? Events::Life::ended : Events::Life::lives;
+  }
+  const std::unique_lock lock(mutex_);
+  if (result != CUDA_SUCCESS) events_.try_emplace(context, events);
 }
 
 DriverBacking& driver_backing() {

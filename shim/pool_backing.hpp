@@ -18,29 +18,42 @@ class DriverBacking final : public PoolBacking {
   std::shared_ptr<FreeMark> mark(const PoolStream& stream, CUresult& result) override;
   bool done(const FreeMark& mark) override;
   bool wait_in(const PoolStream& stream, const FreeMark& mark) override;
-  bool wait_for(const FreeMark& mark) override;
-  CUresult wait_for(const PoolStream& stream) override;
+  void wait_for(const FreeMarks& marks) override;
   CUresult wait_for(CUcontext context) override;
 
-  // Its events went with it.
-  void context_ended(CUcontext context);
+  // Before the driver hears of it.
+  void stream_gone(StreamKey stream);
+  // Its events go with it, and are not asked about from the first call on.
+  struct Events;
+  std::shared_ptr<Events> begin_context_end(CUcontext context);
+  void end_context_end(CUcontext context, const std::shared_ptr<Events>& events, CUresult result);
 
  private:
-  // The events of one context that no mark uses now. Marks outlive the context now and then, and then keep theirs.
-  struct Events {
-    std::mutex mutex;
-    std::vector<CUevent> idle;
-    bool ended = false;
-  };
   struct EventMark final : FreeMark {
     ~EventMark() override;
-    CUevent event = nullptr;
     std::shared_ptr<Events> home;
+    // Guarded by the lock of its home. An event that could not be recorded is tried again while there is the stream.
+    mutable CUevent event = nullptr;
+    mutable bool recorded = false;
+    PoolStream where;  // handle null: gone
   };
+  static CUresult record(const EventMark& mark);
+  static bool recorded(const EventMark& mark);
   std::shared_ptr<Events> events_of(CUcontext context);
 
   std::mutex mutex_;
   std::map<CUcontext, std::shared_ptr<Events>> events_;
+};
+
+// The events of one context that no mark uses now. Marks outlive the context now and then: its work is over then.
+struct DriverBacking::Events {
+  explicit Events(CUcontext of) : context(of) {}
+  enum class Life : std::uint8_t { lives, ends, ended };
+  const CUcontext context;
+  std::mutex mutex;  // also held while the driver is asked about one, so that none is that went with the context
+  std::vector<CUevent> idle;
+  std::vector<std::weak_ptr<EventMark>> unrecorded;
+  Life life = Life::lives;
 };
 
 DriverBacking& driver_backing();

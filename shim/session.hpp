@@ -72,6 +72,7 @@ class Session final : public LaunchObserver, public GraphObserver {
               policy::Bytes bytes, CUresult result);
   // Whether such a request would get memory that can spill, if it was made now. Changes nothing.
   bool may_spill(const AllocationRequest& request);
+  policy::Bytes budget(policy::DeviceIndex device);  // that this process may fill
   // A free: tell before and after. Nothing if the address begins no allocation that we know.
   std::optional<policy::AllocationId> begin_free(policy::Address address, std::uint64_t stream);
   void end_free(policy::AllocationId allocation, CUresult result);

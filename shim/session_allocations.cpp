@@ -97,6 +97,11 @@ bool Session::may_spill(const AllocationRequest& request) {
   return engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
 }
 
+Bytes Session::budget(DeviceIndex device) {
+  const std::unique_lock lock(mutex_);
+  return engine_.totals(device).budget;
+}
+
 AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
   Work work;
   AllocationAnswer answer;

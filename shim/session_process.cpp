@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/log.hpp"
 #include "shim/process.hpp"
@@ -64,6 +65,7 @@ struct SessionProcess {
     launch_path().graphs.store(nullptr);
   }
   static void at_exit() {
+    if (Session::get() != nullptr) deferred_frees().stop();
     if (Session* own = session.exchange(nullptr)) own->finish("exit");
   }
 };

@@ -1,5 +1,6 @@
 #include "shim/handlers/allocation.hpp"
 
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/driver_error.hpp"
 #include "shim/handlers/calling_context.hpp"
@@ -30,7 +31,8 @@ Attempt attempt(Session& session, const AllocationRequest& request, const Alloca
   if (request.bytes >= policy::kChunk) managed_pools().release_idle(request.device);
   AllocationAnswer answer = session.request(request);
   const bool again = answer.refused && answer.reason != policy::Reason::oom_first;
-  if (again && managed_pools().release_unused(request.device)) answer = session.request(request);
+  if (again && deferred_frees().settle()) answer = session.request(request);
+  if (again && answer.refused && managed_pools().release_unused(request.device)) answer = session.request(request);
   if (answer.refused) {
     say_refused(request, answer);
     const CUresult objection = calls.objection ? calls.objection() : CUDA_SUCCESS;

@@ -1,4 +1,13 @@
 // The life of the driver and of contexts. Memory ends with the context it was made in.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
 #include "shim/pool_backing.hpp"
@@ -28,10 +37,39 @@ bool primary_context_alive(CUdevice device) {
   return driver().cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-void forget_pools(CUcontext context) {
-  managed_pools().context_ended(context);
-  driver_backing().context_ended(context);
+// The program's references to primary contexts, of which the last ends one. The lock is held across the driver's calls,
+// else the context that another thread makes right after would be taken for the one that ended.
+struct PrimaryContexts {
+  std::mutex mutex;
+  std::map<CUdevice, int> references;
+};
+PrimaryContexts& primary_contexts() {
+  static auto* const all = new PrimaryContexts;
+  return *all;
 }
+
+// All that is known of a context, from just before the driver ends it; what it did not end is known again.
+class ContextEnd {
+ public:
+  ContextEnd(Session& session, CUcontext context) : session_(session), context_(context) {
+    deferred_frees().context_ends(context);
+    pools_ = managed_pools().begin_context_end(context);
+    events_ = driver_backing().begin_context_end(context);
+    allocations_ = session.begin_context_end(context);
+  }
+  void done(CUresult result) {
+    session_.end_context_end(allocations_, result);
+    driver_backing().end_context_end(context_, events_, result);
+    managed_pools().end_context_end(std::move(pools_), result);
+  }
+
+ private:
+  Session& session_;
+  const CUcontext context_;
+  ManagedPools::EndingContext pools_;
+  std::shared_ptr<DriverBacking::Events> events_;
+  std::vector<policy::AllocationId> allocations_;
+};
 
 }  // namespace
 
@@ -58,25 +96,34 @@ CUresult create_context(RealCall<PFN_cuCtxCreate_v12050>& real, CUcontext* pctx,
 CUresult destroy_context(RealCall<PFN_cuCtxDestroy_v2000>& real, CUcontext ctx) {
   Session* session = Session::get();
   if (session == nullptr || ctx == nullptr) return real(ctx);
-  const std::vector<policy::AllocationId> going = session->begin_context_end(ctx);
+  ContextEnd end(*session, ctx);
   const CUresult result = real(ctx);
-  session->end_context_end(going, result);
-  if (result == CUDA_SUCCESS) forget_pools(ctx);
+  end.done(result);
   return result;
 }
 
 CUresult retain_primary_context(RealCall<PFN_cuDevicePrimaryCtxRetain_v7000>& real, CUcontext* pctx, CUdevice_v1 dev) {
-  return real(pctx, dev);
+  if (Session::get() == nullptr) return real(pctx, dev);
+  const std::unique_lock lock(primary_contexts().mutex);
+  const CUresult result = real(pctx, dev);
+  if (result == CUDA_SUCCESS) ++primary_contexts().references[dev];
+  return result;
 }
 
 CUresult release_primary_context(RealCall<PFN_cuDevicePrimaryCtxRelease_v7000>& real, CUdevice_v1 dev) {
   Session* session = Session::get();
-  const CUcontext context = session == nullptr ? nullptr : primary_context(dev);
+  if (session == nullptr) return real(dev);
+  const std::unique_lock lock(primary_contexts().mutex);
+  int& references = primary_contexts().references[dev];
+  const CUcontext context = primary_context(dev);
+  std::optional<ContextEnd> end;
+  if (context != nullptr && references <= 1) end.emplace(*session, context);
   const CUresult result = real(dev);
-  // Only the last release ends it; which one that was is known afterwards.
-  if (result != CUDA_SUCCESS || context == nullptr || primary_context_alive(dev)) return result;
-  session->end_context_end(session->begin_context_end(context), CUDA_SUCCESS);
-  forget_pools(context);
+  if (result == CUDA_SUCCESS) references = std::max(references - 1, 0);
+  const bool ended = result == CUDA_SUCCESS && context != nullptr && !primary_context_alive(dev);
+  // Whoever holds a reference that we were not told of keeps the context; whoever gave one back, ends it.
+  if (ended && !end) end.emplace(*session, context);
+  if (end) end->done(ended ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
   return result;
 }
 
@@ -84,10 +131,9 @@ CUresult reset_primary_context(RealCall<PFN_cuDevicePrimaryCtxReset_v7000>& real
   Session* session = Session::get();
   const CUcontext context = session == nullptr ? nullptr : primary_context(dev);
   if (context == nullptr) return real(dev);
-  const std::vector<policy::AllocationId> going = session->begin_context_end(context);
+  ContextEnd end(*session, context);
   const CUresult result = real(dev);
-  session->end_context_end(going, result);
-  if (result == CUDA_SUCCESS) forget_pools(context);
+  end.done(result);
   return result;
 }
 

@@ -49,4 +49,9 @@ CUresult program_discard(RealCall<PFN_cuMemDiscardAndPrefetchBatchAsync_v13000>&
   }));
 }
 
+CUresult program_attachment(RealCall<PFN_cuStreamAttachMemAsync_v6000>& real, CUstream h_stream, CUdeviceptr_v2 dptr,
+                            size_t length, unsigned int flags) {
+  return real.answer(for_managed_memory_only(dptr, [&](CUdeviceptr at) { return real(h_stream, at, length, flags); }));
+}
+
 }  // namespace spillway::shim::handlers

@@ -1,6 +1,7 @@
 // cuMemAlloc, cuMemAllocPitch, cuMemAllocManaged and cuMemFree.
 #include <algorithm>
 
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
 #include "shim/handlers/allocation.hpp"
@@ -88,7 +89,13 @@ CUresult free_linear(RealCall<PFN_cuMemFree_v3020>& real, CUdeviceptr_v2 dptr) {
     // Whatever happens, the driver must not free the arena that this may be the beginning of. Beside a capture the wait
     // is left out: for a pool's memory the driver takes all use of it as over.
     real.answer(CUDA_ERROR_INVALID_VALUE);
+    if (current_context() == nullptr) return real.answer(CUDA_ERROR_INVALID_CONTEXT);
     return real.answer(managed_pools().free_now({dptr}, launch_path().captures.load(std::memory_order_relaxed) == 0));
+  }
+  if (session != nullptr && deferred_frees().holds(*session, {dptr})) {
+    deferred_frees().settle();
+    // Freed already, to the program. The driver says so of any address that begins nothing, and must not free this one.
+    if (deferred_frees().holds(*session, {dptr})) return real(dptr + 1);
   }
   const auto known = session == nullptr || dptr == 0 ? std::nullopt : session->begin_free({dptr}, 0);
   const CUresult result = real(dptr);

@@ -1,5 +1,6 @@
 // Stream-ordered allocation and its pools. In a run that may spill, requests of 2 MiB and more are served from managed
 // memory (managed_pools.hpp); the others are the driver's, counted against the budget and refused early where it ends.
+#include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
 #include "shim/handlers/allocation.hpp"
@@ -98,6 +99,7 @@ std::optional<CUresult> serve(const OrderedCall& call, policy::DeviceIndex devic
   request.stream = *stream;
   request.pool = served_pool(call.pool, device);
   if (request.pool == nullptr) return std::nullopt;
+  request.budget = session.budget(device);
   request.may_wait = may_wait(request.pool);
   const PoolAnswer answer = managed_pools().allocate(request);
   if (answer.outcome == PoolAnswer::Outcome::not_ours) return std::nullopt;
@@ -122,7 +124,7 @@ CUresult allocate_from_either(const OrderedCall& call, const std::function<CUres
   };
   Session* session = Session::get();
   const auto device = session == nullptr ? std::nullopt : current_device();
-  if (!device || call.out == nullptr || call.bytes == 0) return forward();
+  if (!device || call.out == nullptr || call.bytes == 0 || call.bytes >= kBeyondMemory.count()) return forward();
   if (const auto served = serve(call, *device, *session)) return *served;
   return allocate_in_order(call, *device, *session, forward, objection);
 }
@@ -152,15 +154,17 @@ CUresult free_async(RealCall<PFN_cuMemFreeAsync_v11020>& real, CUdeviceptr_v2 dp
     return real.answer(stream ? managed_pools().free_in_order({dptr}, *stream) : result);
   }
   const auto memory = session == nullptr || dptr == 0 ? std::nullopt : session->registered({dptr});
-  const auto known = memory && memory->address.value == dptr
-                         ? session->begin_free({dptr}, stream_word(h_stream, real.per_thread()))
-                         : std::nullopt;
-  CUresult result = real(dptr, h_stream);
-  // What the program took as plain memory may be freed in a stream's order; managed memory may not. cuMemFree waits for
-  // all work that uses it, which is in order too.
-  if (result == CUDA_ERROR_INVALID_VALUE && known && memory->spilled()) {
-    result = real.answer(driver().cuMemFree_v2(dptr));
+  const bool begins = memory && memory->address.value == dptr;
+  // What the program took as plain memory may be freed in a stream's order; managed memory may not, and the driver says
+  // so once it finds nothing else wrong.
+  if (begins && memory->spilled()) {
+    CUresult result = real(dptr, h_stream);
+    if (result != CUDA_ERROR_INVALID_VALUE || memory->freeing || captures(h_stream, real.per_thread())) return result;
+    const auto stream = pool_stream(h_stream, real.per_thread(), result);
+    return real.answer(stream ? deferred_frees().free(*memory, *stream) : result);
   }
+  const auto known = begins ? session->begin_free({dptr}, stream_word(h_stream, real.per_thread())) : std::nullopt;
+  const CUresult result = real(dptr, h_stream);
   if (known) session->end_free(*known, result);
   return result;
 }

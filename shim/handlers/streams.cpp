@@ -1,7 +1,7 @@
 // The life of streams, and capture: launches that go into a graph do not run, and their records say so.
 #include "shim/handlers.hpp"
 #include "shim/launch_path.hpp"
-#include "shim/managed_pools.hpp"
+#include "shim/pool_backing.hpp"
 #include "shim/session.hpp"
 
 namespace spillway::shim::handlers {
@@ -18,7 +18,9 @@ CUresult capture_begun(CUresult result) {
 CUresult destroy_stream(RealCall<PFN_cuStreamDestroy_v2000>& real, CUstream stream) {
   if (Session* session = Session::get(); session != nullptr && stream != nullptr) {
     session->stream_going(stream);
-    managed_pools().stream_gone({reinterpret_cast<std::uintptr_t>(stream)});
+    const StreamKey key{reinterpret_cast<std::uintptr_t>(stream)};
+    managed_pools().stream_gone(key);
+    driver_backing().stream_gone(key);
   }
   return real(stream);
 }

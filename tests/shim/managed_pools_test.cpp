@@ -64,17 +64,13 @@ class PretendedDriver final : public PoolBacking {
     waits.insert({stream.key.value, of.of});
     return true;
   }
-  bool wait_for(const FreeMark& mark) override {
+  void wait_for(const FreeMarks& marks) override {
     const std::unique_lock lock(mutex);
-    const auto& of = static_cast<const PretendedMark&>(mark);
-    come[of.of] = std::max(come[of.of], of.place);
-    ++waited_for;
-    return true;
-  }
-  CUresult wait_for(const PoolStream& stream) override {
-    const std::unique_lock lock(mutex);
-    come[stream.key.value] = issued[stream.key.value];
-    return CUDA_SUCCESS;
+    for (const auto& mark : marks) {
+      const auto& of = static_cast<const PretendedMark&>(*mark);
+      if (!stuck) come[of.of] = std::max(come[of.of], of.place);
+      ++waited_for;
+    }
   }
   CUresult wait_for(CUcontext) override {
     const std::unique_lock lock(mutex);
@@ -93,7 +89,7 @@ class PretendedDriver final : public PoolBacking {
   Bytes reserved;
   std::uint64_t next = 0x7f0000000000;
   std::uint64_t calls = 0, waited_for = 0;
-  bool mark_fails = false, wait_fails = false, context_fails = false;
+  bool stuck = false, mark_fails = false, wait_fails = false, context_fails = false;
   std::map<std::uint64_t, Bytes> arenas;
   std::map<std::uint64_t, std::uint64_t> issued, come;
   std::set<std::pair<std::uint64_t, std::uint64_t>> waits;  // who, for whom
@@ -114,6 +110,7 @@ class Pools : public testing::Test {
     request.pool = kPool;
     request.stream = stream(on);
     request.bytes = bytes;
+    request.budget = budget_;
     request.may_wait = may_wait;
     const PoolAnswer answer = pools_.allocate(request);
     last_ = answer.outcome;
@@ -123,6 +120,7 @@ class Pools : public testing::Test {
 
   PretendedDriver driver_;
   ManagedPools pools_{driver_};
+  Bytes budget_ = 1024_MiB;
   Answered last_ = Answered::not_ours;
 };
 
@@ -217,12 +215,13 @@ TEST_F(Pools, AFreeThatFailsLeavesTheBlockAlive) {
   EXPECT_FALSE(pools_.block_at(block));
 }
 
-TEST_F(Pools, FreedInAnotherContextItIsWaitedFor) {
-  const Address block = allocate(4_MiB, 1);
-  driver_.issued[9] = 5;
+TEST_F(Pools, FreedInAnotherContextNobodyHasItBeforeThatStreamHasComeSoFar) {
+  const Address block = allocate(12_MiB, 1);
   EXPECT_EQ(pools_.free_in_order(block, stream(9, reinterpret_cast<CUcontext>(0x300))), CUDA_SUCCESS);
-  EXPECT_EQ(driver_.come[9], 5U);
-  EXPECT_EQ(allocate(4_MiB, 2, Wait::no), block);
+  EXPECT_EQ(driver_.come[9], 0U) << "nobody waits in a free";
+  EXPECT_NE(allocate(12_MiB, 9, Wait::no), block) << "a stream of the same name in this context is another";
+  driver_.pass(9);
+  EXPECT_EQ(allocate(12_MiB, 2, Wait::no), block);
 }
 
 TEST_F(Pools, TrimmingNeverTouchesMemoryInUse) {
@@ -275,10 +274,50 @@ TEST_F(Pools, OutOfRoomItTakesLessThenWhatNobodyUsesThenRefuses) {
   EXPECT_EQ(allocate(4_MiB, 2), large);
 }
 
+TEST_F(Pools, MoreThanAnyMachineHasIsTheDriversToRefuse) {
+  const Address block = allocate(20_MiB, 1);
+  free(block, 1);
+  for (const std::uint64_t bytes : {~std::uint64_t{0}, ~std::uint64_t{0} - 100, ~std::uint64_t{0} - 0x1fffff,
+                                    ~std::uint64_t{0} >> 1U, kBeyondMemory.count()}) {
+    EXPECT_FALSE(allocate(Bytes(bytes), 1)) << bytes;
+    EXPECT_EQ(last_, Answered::not_ours) << bytes;
+  }
+  EXPECT_EQ(driver_.calls, 1U);
+}
+
+TEST_F(Pools, MemoryOfAStreamThatIsStuckIsKeptForIt) {
+  driver_.room = 30_MiB;
+  const Address block = allocate(28_MiB, 1);
+  free(block, 1);
+  driver_.stuck = true;
+  EXPECT_FALSE(pools_.release_unused({0}));
+  EXPECT_EQ(driver_.reserved, 28_MiB);
+  EXPECT_EQ(allocate(28_MiB, 1), block);
+  EXPECT_EQ(free(block, 1), CUDA_SUCCESS);
+  driver_.stuck = false;
+  EXPECT_TRUE(pools_.release_unused({0}));
+  EXPECT_EQ(driver_.reserved, Bytes());
+}
+
+TEST_F(Pools, ASmallRequestTakesASmallPartOfTheBudget) {
+  budget_ = 64_MiB;
+  allocate(2_MiB, 1);
+  EXPECT_EQ(driver_.reserved, 8_MiB) << "an eighth";
+  budget_ = 24_MiB;
+  allocate(7_MiB, 1);
+  EXPECT_EQ(driver_.reserved, 16_MiB) << "what is asked for, where that is more";
+  budget_ = {};
+  allocate(7_MiB, 1);
+  EXPECT_EQ(driver_.reserved, 24_MiB);
+}
+
 TEST_F(Pools, PolicyMayWantPlainMemoryOrTheProgramToHear) {
   driver_.outcome = GrownArena::Outcome::not_ours;
   allocate(4_MiB, 1);
   EXPECT_EQ(last_, Answered::not_ours);
+  driver_.outcome = GrownArena::Outcome::full;
+  allocate(4_MiB, 1);
+  EXPECT_EQ(last_, Answered::not_ours) << "the driver may have plain memory left";
   driver_.outcome = GrownArena::Outcome::final;
   driver_.calls = 0;
   allocate(4_MiB, 1);
@@ -303,10 +342,26 @@ TEST_F(Pools, ADestroyedPoolsMemoryLivesUntilItIsFreed) {
 
 TEST_F(Pools, AContextTakesItsMemoryWithIt) {
   const Address block = allocate(4_MiB, 1);
-  pools_.context_ended(kContext);
+  auto ending = pools_.begin_context_end(kContext);
+  EXPECT_FALSE(pools_.holds(block)) << "its address may be another's before the driver has answered";
+  // One that got the context's name right after.
+  const Address next = allocate(12_MiB, 1);
+  pools_.end_context_end(std::move(ending), CUDA_SUCCESS);
   EXPECT_FALSE(pools_.holds(block));
   EXPECT_EQ(free(block, 1), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(pools_.figures(kPool).reserved, Bytes());
+  EXPECT_EQ(pools_.figures(kPool).reserved, 12_MiB);
+  EXPECT_EQ(free(next, 1), CUDA_SUCCESS);
+}
+
+TEST_F(Pools, AContextThatTheDriverKeepsHasItsMemory) {
+  const Address block = allocate(12_MiB, 1);
+  auto ending = pools_.begin_context_end(kContext);
+  const Address meanwhile = allocate(16_MiB, 1);
+  pools_.end_context_end(std::move(ending), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  EXPECT_TRUE(pools_.holds(block));
+  EXPECT_EQ(pools_.figures(kPool).used, 28_MiB);
+  EXPECT_EQ(free(block, 1), CUDA_SUCCESS);
+  EXPECT_EQ(free(meanwhile, 1), CUDA_SUCCESS);
 }
 
 TEST_F(Pools, ABlockIsAsLargeAsWasAsked) {
@@ -391,8 +446,11 @@ TEST(OrderedHeapRandom, NobodyGetsMemoryInUse) {
           if (!uses.empty()) uses[below(uses.size())].mark->done = true;
           break;
         default:
-          for (const auto& arena : heap.remove_empty(Bytes(below(2) * 100'000'000), Wait::no)) {
-            EXPECT_TRUE(arena.marks.empty());
+          for (const auto& arena : heap.remove_empty(Bytes(below(2) * 100'000'000))) {
+            for (const Use& use : uses) {
+              EXPECT_TRUE(use.mark->done || use.end <= arena.address.value ||
+                          use.begin >= arena.address.value + arena.bytes.count());
+            }
             for (const Live& other : live) {
               EXPECT_TRUE(other.address.value < arena.address.value ||
                           other.address.value >= arena.address.value + arena.bytes.count());
@@ -421,6 +479,7 @@ TEST(PoolThreads, AllocateAndFreeSideBySide) {
         request.pool = kPool;
         request.stream = stream(number);
         request.bytes = Bytes(2'097'152 + random() % 30'000'000);
+        request.budget = 400_MiB;
         const PoolAnswer answer = pools.allocate(request);
         if (answer.outcome == Answered::served) held.push_back(answer.address);
         if (answer.outcome == Answered::out_of_memory) ++refused;

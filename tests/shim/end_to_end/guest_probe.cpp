@@ -83,7 +83,8 @@ void frees() {
   CUdeviceptr plain = 0;
   say("alloc", cuMemAlloc_v2(&plain, 4 * kMiB));
   forwarded("ordered free of alloc", "cuMemFreeAsync", [&] { return cuMemFreeAsync(plain, nullptr); });
-  free("free of that", plain);
+  // Not counted: the memory itself may be freed meanwhile.
+  say("free of that", cuMemFree_v2(plain));
 }
 
 void out_of_memory() {
@@ -294,6 +295,12 @@ int main(int argc, char** argv) {
                                                     {"pools_look", pools_look},
                                                     {"pools_end", pools_end},
                                                     {"pools_threads", pools_threads},
+                                                    {"pools_too_large", pools_too_large},
+                                                    {"pools_held_elsewhere", pools_held_elsewhere},
+                                                    {"pools_refusals", pools_refusals},
+                                                    {"pools_contexts_end", pools_contexts_end},
+                                                    {"spilled_held", spilled_held},
+                                                    {"pools_held_at_the_end", pools_held_at_the_end},
                                                     {"pools", pools},
                                                     {"information", information},
                                                     {"attributes", attributes},

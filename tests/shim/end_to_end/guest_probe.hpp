@@ -77,6 +77,14 @@ void pools_look();
 void pools_end();
 void pools_threads();
 
+// Of guest_probe_pools.cpp.
+void pools_too_large();
+void pools_held_elsewhere();
+void pools_refusals();
+void pools_contexts_end();
+void spilled_held();
+void pools_held_at_the_end();
+
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
 void ends_by_threads();
