@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostProcesses = 4096;
+constexpr int kMostLooks = 3;
 
 bool is_trace(const fs::path& path) {
   std::error_code error;
@@ -56,6 +57,26 @@ std::vector<std::uint64_t> children_of(const fs::path& process) {
   return children;
 }
 
+// Of the process's children, and theirs.
+std::vector<RunningTrace> traces_below(const fs::path& process, const std::string& proc) {
+  std::vector<RunningTrace> found;
+  std::error_code error;
+  std::vector<std::uint64_t> open = children_of(process);
+  for (std::size_t i = 0; i < open.size() && i < kMostProcesses; ++i) {
+    const fs::path child = fs::path(proc) / std::to_string(open[i]);
+    if (auto trace = trace_of(child, open[i])) {
+      // A forked child has its parent's file open as well, and writes nothing to it.
+      const bool known = std::any_of(found.begin(), found.end(), [&](const RunningTrace& other) {
+        return fs::equivalent(other.open_as, trace->open_as, error);
+      });
+      if (!known) found.push_back(std::move(*trace));
+    }
+    const std::vector<std::uint64_t> more = children_of(child);
+    open.insert(open.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
 }  // namespace
 
 bool is_running(std::uint64_t pid, const std::string& proc) {
@@ -84,20 +105,10 @@ RunningTraceSearch find_running_trace(std::uint64_t pid, const std::string& proc
   }
   search.trace = trace_of(process, pid);
   if (search.trace) return search;
+  // The kernel's list of children may leave some out while others of them end (proc(5)): an empty answer is asked
+  // again.
   std::vector<RunningTrace> found;
-  std::vector<std::uint64_t> open = children_of(process);
-  for (std::size_t i = 0; i < open.size() && i < kMostProcesses; ++i) {
-    const fs::path child = fs::path(proc) / std::to_string(open[i]);
-    if (auto trace = trace_of(child, open[i])) {
-      // A forked child has its parent's file open as well, and writes nothing to it.
-      const bool known = std::any_of(found.begin(), found.end(), [&](const RunningTrace& other) {
-        return fs::equivalent(other.open_as, trace->open_as, error);
-      });
-      if (!known) found.push_back(std::move(*trace));
-    }
-    const std::vector<std::uint64_t> more = children_of(child);
-    open.insert(open.end(), more.begin(), more.end());
-  }
+  for (int times = 0; times < kMostLooks && found.empty(); ++times) found = traces_below(process, proc);
   if (found.size() == 1) {
     search.trace = std::move(found.front());
   } else if (found.empty()) {
