@@ -9,6 +9,7 @@
 
 #include "policy/units.hpp"
 #include "shim/cuda_driver.hpp"
+#include "shim/migration_lane.hpp"
 
 namespace spillway::shim {
 namespace {
@@ -59,6 +60,14 @@ class MigrationTest : public testing::Test {
   std::vector<std::pair<std::uint64_t, MoveOutcome>> finished_;
   std::atomic<int> stuck_{0};
 };
+
+// Other processes that start at the same moment must not be charged to this one's budget.
+TEST(MemoryOfContext, IsWhatIsGoneUnlessThatIsMoreThanAContextTakes) {
+  EXPECT_EQ(memory_of_context(338_MiB), 338_MiB);
+  EXPECT_EQ(memory_of_context(524_MiB), 524_MiB);
+  EXPECT_EQ(memory_of_context(policy::Bytes()), policy::Bytes());
+  EXPECT_EQ(memory_of_context(2000_MiB), 392_MiB);
+}
 
 TEST_F(MigrationTest, ACallThatBlocksStallsNobodyElseAndIsReportedOnce) {
   start("cuMemPrefetchAsync_v2:1:delay=1500ms");
