@@ -284,8 +284,8 @@ void Adaptive::end_of_iteration() {
   if (!spilling()) return;
   const std::uint64_t rounds = forecast_.iterations() / iterations_in_round_;
   // The first plan waits for the time before it, so that it can be taken back as well.
-  const std::uint64_t patience = kQueueDepth + kMostPatience * weight(forecast_.launches(), round());
-  if (!watchdog_.has_baseline() && weight_ < locked_at_ + patience) return;
+  const auto patience = [this] { return kQueueDepth + kMostPatience * weight(forecast_.launches(), round()); };
+  if (!watchdog_.has_baseline() && weight_ < locked_at_ + patience()) return;
   const bool due = replan_ || changed_ || rounds >= planned_rounds_ + kSettledEvery;
   // A change is judged before the next one is made, unless the memory itself has changed.
   if (!due || hold_ > 0 || !in_.empty() || !open_.empty() || (watchdog_.judging() && !replan_)) return;
