@@ -66,8 +66,8 @@ std::vector<policy::SeenKernel> launches_of(const std::vector<KernelRecord>& rec
 
 }  // namespace
 
-Telemetry::Telemetry(const TelemetryPlan& plan, Report report)
-    : plan_(plan), report_(std::move(report)), clock_(plan.percent) {}
+Telemetry::Telemetry(const TelemetryPlan& plan, Report report, Wake wake)
+    : plan_(plan), report_(std::move(report)), wake_(std::move(wake)), clock_(plan.percent) {}
 
 bool Telemetry::start() {
   auto thread = start_service_thread("spillway-telem", [this] { run(); });
@@ -93,6 +93,7 @@ void Telemetry::tick(policy::LaunchNumber latest, policy::LaunchCount iteration,
   const std::lock_guard lock(mutex_);
   latest_ = latest;
   drained_ = drained;
+  use_ = use;
   if (phase_ != Phase::idle && (phase_ != Phase::open || close_)) return;
   if (phase_ == Phase::idle && use == Use::none) return;
   using Wish = policy::SampleClock::Wish;
@@ -178,6 +179,7 @@ void Telemetry::run_window() {
   }
   // CUPTI's own end comes after what was registered after its start.
   if (!std::exchange(exit_watched_, true)) std::atexit(at_exit);
+  wake_counters();
   watch_until_closed(*cupti);
   settle(*cupti);
 }
@@ -203,10 +205,12 @@ bool Telemetry::anybody_else(const Cupti& cupti, TelemetryChanged& changed) {
 }
 
 bool Telemetry::open(const Cupti& cupti, TelemetryChanged& changed) {
+  Use use = Use::none;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return false;
     yielded_ = close_ = false;
+    use = use_;
   }
   if (anybody_else(cupti, changed)) return false;
   std::uint64_t timestamp = 0;
@@ -222,7 +226,7 @@ bool Telemetry::open(const Cupti& cupti, TelemetryChanged& changed) {
       if (const auto earlier = std::exchange(before_, std::nullopt)) launches_.push_back(*earlier);
       watching_.store(true);
     }
-    result = switch_on(cupti);
+    result = switch_on(cupti, use);
   }
   if (result != CUPTI_SUCCESS) {
     watching_.store(false);
@@ -236,15 +240,17 @@ bool Telemetry::open(const Cupti& cupti, TelemetryChanged& changed) {
   return true;
 }
 
-CUptiResult Telemetry::switch_on(const Cupti& cupti) {
+CUptiResult Telemetry::switch_on(const Cupti& cupti, Use use) {
   marks_ = {};
   marks_.before_on = time();
   const CUptiResult result = cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   marks_.on = time();
   if (result != CUPTI_SUCCESS) return result;
   kinds_on_ = true;
+  if (use != Use::times_and_pages) return CUPTI_SUCCESS;
   const CUptiResult configured = counters_on_ ? CUPTI_SUCCESS : switch_counters_on(cupti);
   if (!counters_on_) SPILLWAY_LOG(debug, "CUPTI does not count pages here ({})", cupti_error(cupti, configured));
+  if (counters_on_) SPILLWAY_LOG_ONCE(debug, "page traffic is counted through CUPTI");
   return CUPTI_SUCCESS;
 }
 
@@ -267,6 +273,14 @@ CUptiResult Telemetry::switch_counters_on(const Cupti& cupti) {
   counters_on_ = configured == CUPTI_SUCCESS &&
                  cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER) == CUPTI_SUCCESS;
   return configured;
+}
+
+void Telemetry::wake_counters() {
+  {
+    const std::lock_guard lock(cupti_mutex_);
+    if (!counters_on_ || std::exchange(counters_awake_, true)) return;
+  }
+  wake_();
 }
 
 // What the pages are watched by stays on.
@@ -298,6 +312,7 @@ void Telemetry::step_aside() {
     if (own->cupti_ == nullptr || (!own->kinds_on_ && !own->buffers_ours_)) return;
     const bool pages = own->pages_on_.exchange(false);
     own->give_back(*own->cupti_);
+    own->counters_awake_ = false;  // it may end CUPTI, which begins anew then
     const std::lock_guard inner(own->mutex_);
     own->yielded_ = true;
     own->pages_lost_ = own->pages_lost_ || pages;
