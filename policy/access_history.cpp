@@ -112,7 +112,10 @@ void AccessHistory::iteration(const IterationProfile& profile, const LaunchBook&
   const auto learned_of = [&](LaunchShapeId shape, const LaunchSite& site) {
     const auto [entry, fresh] = evidence.try_emplace(shape);
     if (!fresh) return entry->second;
-    if (const auto kind = launch_kind(site, spans)) entry->second = learned.of(*kind, costs);
+    const FunctionKind of = functions.kind(site.function);
+    const bool in_part = of == FunctionKind::attention || of == FunctionKind::sparse;
+    if (const auto kind = launch_kind(site, spans))
+      entry->second = in_part ? learned.mean_of(*kind, costs) : learned.of(*kind, costs);
     return entry->second;
   };
   for (const SpanId id : profile.spans()) {

@@ -45,6 +45,22 @@ TEST(LearnedCrossings, OneWayOrOneTimeIsNoEvidence) {
   EXPECT_EQ(learned.of(kGemm, costs), std::nullopt);
 }
 
+// A paged cache: in one launch of two what it reads lies in HBM.
+TEST(LearnedCrossings, ALaunchThatReadsAPartCountsByItsMean) {
+  const CostTable costs;
+  LearnedCrossings learned;
+  EXPECT_EQ(learned.mean_of(kGemm, costs), std::nullopt);
+  for (int i = 0; i < 20; ++i) {
+    learned.timed(kGemm, {}, microseconds(100));
+    learned.timed(kGemm, 32_MiB, i % 2 == 0 ? microseconds(100) : mapped(0.25, 32_MiB, costs));
+  }
+  EXPECT_NEAR(*learned.of(kGemm, costs), 0, 0.001);
+  EXPECT_NEAR(*learned.mean_of(kGemm, costs), 0.125, 0.001);
+  // Another part now: what is long past is forgotten.
+  for (int i = 0; i < 400; ++i) learned.timed(kGemm, 32_MiB, mapped(0.25, 32_MiB, costs));
+  EXPECT_NEAR(*learned.mean_of(kGemm, costs), 0.25, 0.005);
+}
+
 TEST(LearnedCrossings, WhatSlowsAKernelNowAndThenDoesNotCount) {
   const CostTable costs;
   LearnedCrossings learned;
@@ -86,9 +102,9 @@ struct OneUse {
   FunctionBook functions;
   Forecast forecast;
   IterationProfile profile;
-  OneUse() {
+  explicit OneUse(std::string_view function = "sgemm_nn") {
     spans.add({1}, 64_MiB);
-    functions.seen({1}, "sgemm_nn");
+    functions.seen({1}, function);
     book.learn({1}, {1}, 384, 1, {{{1}, {}, 64_MiB, 0}}, spans, {1});
     for (int i = 0; i < 4; ++i) forecast.launched(book.site({1}).key, {1});
     profile.build(forecast, book, spans, forecast.launches(), LaunchCount(2), {1});
@@ -113,6 +129,21 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
   history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
   EXPECT_NEAR(history.of(span).crossings, 16, 0.1);
   EXPECT_NEAR(history.of(span).most_crossings, 8, 0.1);
+}
+
+TEST(LearnedCrossings, TheHistoryTakesTheMeanOfWhatReadsAPart) {
+  OneUse one("paged_attention");
+  AccessHistory history;
+  LearnedCrossings learned;
+  const CostTable costs;
+  const auto kind = launch_kind(one.book.site({1}), one.spans);
+  ASSERT_TRUE(kind);
+  for (int i = 0; i < 8; ++i) {
+    learned.timed(*kind, {}, microseconds(100));
+    learned.timed(*kind, 64_MiB, i % 2 == 0 ? microseconds(100) : mapped(1, 64_MiB, costs));
+  }
+  history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
+  EXPECT_NEAR(history.of(one.spans.at({1}, {})).crossings, 1, 0.02) << "two uses of a half";
 }
 
 // Twelve buffers, used once an iteration each, half of which fit. By default all are worth the same, and nothing moves.
