@@ -115,7 +115,7 @@ void AccessHistory::iteration(const IterationProfile& profile, const LaunchBook&
     const FunctionKind of = functions.kind(site.function);
     const bool in_part = of == FunctionKind::attention || of == FunctionKind::sparse;
     if (const auto kind = launch_kind(site, spans))
-      entry->second = in_part ? learned.mean_of(*kind, costs) : learned.of(*kind, costs);
+      entry->second = in_part ? learned.in_part_of(*kind, costs) : learned.of(*kind, costs);
     return entry->second;
   };
   for (const SpanId id : profile.spans()) {

@@ -8,7 +8,9 @@ namespace {
 
 constexpr std::uint32_t kEnough = 2;   // times each way
 constexpr double kMostCrossings = 64;  // beyond it something else made the kernel slow
-constexpr double kLatest = 1.0 / 64;   // weight of a launch in the mean, once there are many
+// Weights of a launch in the mean of long times, once there are many: of one that is longer, and of one that is not.
+constexpr double kLonger = 1.0 / 32;
+constexpr double kShorter = 1.0 / 512;
 // Less of it on the host says nothing: the difference drowns in what times differ by anyway.
 constexpr double kTellingShare = 0.25;
 
@@ -53,9 +55,9 @@ void LearnedCrossings::timed(const LaunchKind& kind, Bytes on_host, Nanoseconds 
       evidence.mapped_bytes = host;
     }
     ++evidence.mapped;
-    const double weight = std::max(1.0 / evidence.mapped, kLatest);
-    evidence.mean_time += weight * (time - evidence.mean_time);
-    evidence.mean_bytes += weight * (host - evidence.mean_bytes);
+    const double weight = evidence.mapped == 1 ? 1 : time > evidence.long_time ? kLonger : kShorter;
+    evidence.long_time += weight * (time - evidence.long_time);
+    evidence.long_bytes += weight * (host - evidence.long_bytes);
   }
 }
 
@@ -66,10 +68,10 @@ std::optional<double> LearnedCrossings::crossings(const Evidence& evidence, doub
   return std::clamp(excess * costs.link_in / bytes, 0.0, kMostCrossings);
 }
 
-std::optional<double> LearnedCrossings::mean_of(const LaunchKind& kind, const CostTable& costs) const {
+std::optional<double> LearnedCrossings::in_part_of(const LaunchKind& kind, const CostTable& costs) const {
   const auto found = kinds_.find(kind);
   if (found == kinds_.end()) return std::nullopt;
-  return crossings(found->second, found->second.mean_time, found->second.mean_bytes, costs);
+  return crossings(found->second, found->second.long_time, found->second.long_bytes, costs);
 }
 
 std::optional<double> LearnedCrossings::of(const LaunchKind& kind, const CostTable& costs) const {

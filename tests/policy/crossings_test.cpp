@@ -46,19 +46,22 @@ TEST(LearnedCrossings, OneWayOrOneTimeIsNoEvidence) {
 }
 
 // A paged cache: in one launch of two what it reads lies in HBM.
-TEST(LearnedCrossings, ALaunchThatReadsAPartCountsByItsMean) {
+TEST(LearnedCrossings, ALaunchThatReadsAPartCountsByItsLongerTimes) {
   const CostTable costs;
   LearnedCrossings learned;
-  EXPECT_EQ(learned.mean_of(kGemm, costs), std::nullopt);
-  for (int i = 0; i < 20; ++i) {
+  EXPECT_EQ(learned.in_part_of(kGemm, costs), std::nullopt);
+  for (int i = 0; i < 100; ++i) {
     learned.timed(kGemm, {}, microseconds(100));
     learned.timed(kGemm, 32_MiB, i % 2 == 0 ? microseconds(100) : mapped(0.25, 32_MiB, costs));
   }
   EXPECT_NEAR(*learned.of(kGemm, costs), 0, 0.001);
-  EXPECT_NEAR(*learned.mean_of(kGemm, costs), 0.125, 0.001);
-  // Another part now: what is long past is forgotten.
-  for (int i = 0; i < 400; ++i) learned.timed(kGemm, 32_MiB, mapped(0.25, 32_MiB, costs));
-  EXPECT_NEAR(*learned.mean_of(kGemm, costs), 0.25, 0.005);
+  EXPECT_GT(*learned.in_part_of(kGemm, costs), 0.15);
+  EXPECT_LE(*learned.in_part_of(kGemm, costs), 0.25);
+  // It was brought in: what it would cross on the host is remembered for hundreds of launches, and not for ever.
+  for (int i = 0; i < 200; ++i) learned.timed(kGemm, 32_MiB, microseconds(100));
+  EXPECT_GT(*learned.in_part_of(kGemm, costs), 0.1);
+  for (int i = 0; i < 4000; ++i) learned.timed(kGemm, 32_MiB, microseconds(100));
+  EXPECT_LT(*learned.in_part_of(kGemm, costs), 0.01);
 }
 
 TEST(LearnedCrossings, WhatSlowsAKernelNowAndThenDoesNotCount) {
@@ -131,19 +134,19 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
   EXPECT_NEAR(history.of(span).most_crossings, 8, 0.1);
 }
 
-TEST(LearnedCrossings, TheHistoryTakesTheMeanOfWhatReadsAPart) {
+TEST(LearnedCrossings, TheHistoryTakesLongTimesOfWhatReadsAPart) {
   OneUse one("paged_attention");
   AccessHistory history;
   LearnedCrossings learned;
   const CostTable costs;
   const auto kind = launch_kind(one.book.site({1}), one.spans);
   ASSERT_TRUE(kind);
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 100; ++i) {
     learned.timed(*kind, {}, microseconds(100));
     learned.timed(*kind, 64_MiB, i % 2 == 0 ? microseconds(100) : mapped(1, 64_MiB, costs));
   }
   history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
-  EXPECT_NEAR(history.of(one.spans.at({1}, {})).crossings, 1, 0.02) << "two uses of a half";
+  EXPECT_GT(history.of(one.spans.at({1}, {})).crossings, 1.2) << "two uses, which cross once unless it is in HBM";
 }
 
 // Twelve buffers, used once an iteration each, half of which fit. By default all are worth the same, and nothing moves.
