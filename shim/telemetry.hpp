@@ -21,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -72,6 +73,10 @@ class Telemetry {
   static void after_fork_in_child();
 
  private:
+  // CUPTI keeps some 8,191 records between flushes; a launch takes microseconds.
+  static constexpr std::chrono::milliseconds kFlushRecordsEvery{5};
+  static constinit std::atomic<Telemetry*> the_one;
+
   enum class Phase : std::uint8_t { idle, asked, open, settling, off };
 
   enum class Work : std::uint8_t { stop, window, begin_pages, end_pages, tell_pages };
