@@ -66,15 +66,17 @@ struct Engine::State {
     std::vector<Touch> touches;
   };
 
-  State(Settings given, std::vector<Rule> given_rules)
+  State(Settings given, std::vector<Rule> given_rules, const CostTable& given_costs)
       : settings(std::move(given)),
         rules(std::move(given_rules)),
+        costs(given_costs),
         books{settings,
               allocations,
               residency,
               [this](DeviceIndex device) { return room(device); },
               [this] { return host_room(); },
-              rules},
+              rules,
+              costs},
         writer(books),
         mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
 
@@ -122,6 +124,7 @@ struct Engine::State {
 
   Settings settings;
   RuleMatcher rules;
+  const CostTable costs;
   std::unordered_map<CallerId, std::string> callers;
   AllocationOrder order;  // of the latest request for memory
   AllocationMap allocations;
@@ -486,8 +489,8 @@ Bytes Engine::State::host_limit() const {
   return std::min(settings.host_budget.of(reachable), reachable);
 }
 
-Engine::Engine(Settings settings, std::vector<Rule> rules)
-    : state_(std::make_unique<State>(std::move(settings), std::move(rules))) {}
+Engine::Engine(Settings settings, std::vector<Rule> rules, const CostTable& costs)
+    : state_(std::make_unique<State>(std::move(settings), std::move(rules), costs)) {}
 Engine::~Engine() = default;
 
 void Engine::process(const Event& event, std::vector<Decision>& decisions) {

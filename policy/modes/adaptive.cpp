@@ -60,7 +60,8 @@ constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead 
 
 }  // namespace
 
-Adaptive::Adaptive(Books& books, DecisionWriter& writer) : Arrival(books, writer), sparse_(books, writer, costs_) {}
+Adaptive::Adaptive(Books& books, DecisionWriter& writer)
+    : Arrival(books, writer), costs_(books.costs), sparse_(books, writer, books.costs) {}
 
 bool Adaptive::spilling() const {
   return std::any_of(devices_.begin(), devices_.end(),
