@@ -33,6 +33,8 @@ std::span<const CommandRow> command_table() {
       CommandRow{"view", "Show a trace as a page for a browser: what moved, when and why",
                  "TRACE [-o PAGE] | TRACE --serve [--port N]", "spillway view train.4242.swt -o train.html",
                  Takes::arguments, make_view_command},
+      CommandRow{"probe", "Measure what this machine's device and link cost, for the policy to go by",
+                 "[--device N] [--no-save] [--json]", "spillway probe", Takes::arguments, make_probe_command},
       CommandRow{"doctor", "Say whether this machine can be served, and if not why", "[flags]",
                  "spillway doctor --json", Takes::arguments, make_doctor_command},
       CommandRow{"completion", "Print the completions of a shell", "bash|zsh|fish",
