@@ -78,7 +78,7 @@ class ProbeCommand : public Command {
     CudaDriver driver;
     if (const auto problem = driver.open(library)) return complain(*problem, kFailure);
     std::signal(SIGALRM, give_up);
-    ::alarm(static_cast<unsigned>(kMostSeconds));
+    if (!driver.simulated()) ::alarm(static_cast<unsigned>(kMostSeconds));
     std::string problem;
     const std::optional<ProbeResult> result = probe_device(driver, device_, problem);
     ::alarm(0);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
+
 namespace spillway::tools {
 namespace {
 
@@ -55,9 +57,14 @@ std::optional<std::string> CudaDriver::open(const std::string& library) {
   find(opened, "cuModuleGetFunction", module_function, missing);
   find(opened, "cuModuleUnload", module_unload, missing);
   find(opened, "cuLaunchKernel", launch, missing);
-  simulated_ = ::dlsym(opened, "spillway_simulated_statistics") != nullptr;
+  virtual_time_ = reinterpret_cast<std::int64_t (*)()>(::dlsym(opened, "spillway_simulated_virtual_time"));
   if (missing.empty()) return std::nullopt;
   return library + " lacks " + missing + "; update the driver, or check LD_LIBRARY_PATH for a foreign libcuda.so.1";
+}
+
+double CudaDriver::clock() const {
+  if (virtual_time_ != nullptr) return static_cast<double>(virtual_time_()) / 1e9;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void CudaDriver::check(int code, const char* function) const {

@@ -31,7 +31,9 @@ class CudaDriver {
  public:
   // `library`: a path, or "libcuda.so.1" for the system's. Returns what is wrong and what to do, or nothing.
   std::optional<std::string> open(const std::string& library);
-  [[nodiscard]] bool simulated() const { return simulated_; }
+  [[nodiscard]] bool simulated() const { return virtual_time_ != nullptr; }
+  // Seconds since some moment: the machine's, or the simulated device's own, which knows no waiting for a processor.
+  [[nodiscard]] double clock() const;
   void check(int code, const char* function) const;
 
   // CUresult and its handles without cuda.h.
@@ -72,7 +74,7 @@ class CudaDriver {
 
  private:
   int (*error_name_)(int, const char**) = nullptr;
-  bool simulated_ = false;
+  std::int64_t (*virtual_time_)() = nullptr;  // nanoseconds; only the simulated device has it
 };
 
 }  // namespace spillway::tools

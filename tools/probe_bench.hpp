@@ -3,7 +3,7 @@
 // Every failure is a DriverFailure. One thread.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -48,7 +48,7 @@ class ProbeBench {
 
   CudaDriver& driver_;
   int device_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const double began_;  // by the driver's clock
   void* context_ = nullptr;
   void* stream_ = nullptr;
   void* begin_ = nullptr;
