@@ -47,7 +47,8 @@ CUresult import_ipc(RealCall<PFN_cuIpcOpenMemHandle_v4010>& real, CUdeviceptr_v2
   const auto range_of = driver().cuMemGetAddressRange_v2;
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
-  if (result == CUDA_SUCCESS && range_of != nullptr && range_of(&base, &bytes, *pdptr) == CUDA_SUCCESS)
+  if (result == CUDA_SUCCESS && pdptr != nullptr && range_of != nullptr &&
+      range_of(&base, &bytes, *pdptr) == CUDA_SUCCESS)
     note_import(*pdptr, base + bytes - *pdptr, real.caller());
   return result;
 }
@@ -71,7 +72,8 @@ CUresult map_external(RealCall<PFN_cuExternalMemoryGetMappedBuffer_v10000>& real
                       CUexternalMemory ext_mem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC_v1* buffer_desc) {
   const CUresult result = real(dev_ptr, ext_mem, buffer_desc);
   // It ends by cuMemFree.
-  if (result == CUDA_SUCCESS && buffer_desc != nullptr) note_import(*dev_ptr, buffer_desc->size, real.caller());
+  if (result == CUDA_SUCCESS && dev_ptr != nullptr && buffer_desc != nullptr)
+    note_import(*dev_ptr, buffer_desc->size, real.caller());
   return result;
 }
 
