@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "policy/cost_table.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
 #include "policy/forecast.hpp"
@@ -41,7 +42,8 @@ struct DeviceTotals {
 class Engine {
  public:
   // `rules`: of the policy file, first match wins; modes other than `off` obey them at allocation, `adaptive` always.
-  explicit Engine(Settings settings, std::vector<Rule> rules = {});
+  // `costs`: of the machine that runs, or ran.
+  explicit Engine(Settings settings, std::vector<Rule> rules = {}, const CostTable& costs = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -53,13 +53,13 @@ std::string start_of_run() {
   return text.data();
 }
 
+}  // namespace
+
 std::string driver_version() {
   int version = 0;
   if (driver().cuDriverGetVersion == nullptr || driver().cuDriverGetVersion(&version) != CUDA_SUCCESS) return {};
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
-
-}  // namespace
 
 policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file) {
   policy::trace::TraceHeader header;

@@ -2,10 +2,15 @@
 // and the launcher's environment.
 #pragma once
 
+#include <string>
+
 #include "policy/settings.hpp"
 #include "policy/trace/header.hpp"
 
 namespace spillway::shim {
+
+// CUDA version of the driver, "13.0"; empty if it does not say.
+std::string driver_version();
 
 policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file);
 

@@ -48,11 +48,12 @@ Session::Session(RunSettings run, std::uint32_t device_count)
     : settings_(std::move(run.settings)),
       has_rules_(!run.rules.empty()),
       policy_file_(run.policy_file),
+      costs_(run.costs),
       started_(now()),
       acts_before_launches_(settings_.mode == policy::ModeName::demand ||
                             settings_.mode == policy::ModeName::alloc_prefetch),
       ticks_(launch_path().use_counter),
-      engine_(settings_, std::move(run.rules)),
+      engine_(settings_, std::move(run.rules), costs_.value_or(policy::CostTable{})),
       migration_({
           [this](const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, Nanoseconds took) {
             if (move.urgency == policy::Urgency::blocking && outcome == policy::MoveOutcome::cancelled) {

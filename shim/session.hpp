@@ -6,6 +6,7 @@
 // around. Every member is safe from any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -24,6 +25,7 @@
 
 #include "policy/engine.hpp"
 #include "policy/launch_shapes.hpp"
+#include "shim/hook.hpp"
 #include "shim/launch_path.hpp"
 #include "shim/library.hpp"
 #include "shim/migration.hpp"
@@ -134,6 +136,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::StreamId stream_of(std::uint64_t word);
   policy::CallerId caller_of(const Library& library, Work& work);
   void refresh_host_memory(Work& work);
+  void tell_calls(Work& work);  // that were not told yet
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
@@ -180,6 +183,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   const policy::Settings settings_;
   const bool has_rules_;
   const std::string policy_file_;
+  const std::optional<policy::CostTable> costs_;  // as probed
   const std::int64_t started_;
   const bool acts_before_launches_;  // the modes in which pages come by faults
   std::mutex turn_mutex_;
@@ -212,6 +216,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
   std::int64_t host_read_at_ = 0;
   bool host_without_proc_ = false;
+  std::array<bool, kHookCount> calls_told_{};
   std::uint64_t events_ = 0;
   std::uint64_t decided_ = 0;
   std::uint64_t dropped_ = 0;

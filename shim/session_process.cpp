@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "shim/advice.hpp"
+#include "shim/cost_source.hpp"
 #include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/log.hpp"
@@ -40,6 +41,7 @@ struct SessionProcess {
     if (run.settings.mode == policy::ModeName::off && run.settings.trace_path.empty()) return;
     int count = 0;
     if (driver().cuDeviceGetCount == nullptr || driver().cuDeviceGetCount(&count) != CUDA_SUCCESS || count <= 0) return;
+    run.costs = probed_costs(static_cast<std::uint32_t>(count));
     launch_path().use_counter = counter_is_even();
     auto* made = new Session(std::move(run), static_cast<std::uint32_t>(count));
     LaunchPath& path = launch_path();
@@ -107,6 +109,7 @@ void Session::run_policy_thread() {
       if (flushes) {
         // Silence needs no clock: a waiting program writes no trace.
         if (events_ != decided) decide(policy::TimePassed{}, work);
+        tell_calls(work);
         decided = events_;
         trace_.flush();
         last_flush = moment;
@@ -192,6 +195,7 @@ void Session::finish(const char* reason) {
   {
     const std::unique_lock lock(mutex_);
     drain(work);
+    tell_calls(work);
     trace_.flush();
     end.reason = reason;
     end.launches = engine_.launches().value;
@@ -207,6 +211,7 @@ void Session::finish(const char* reason) {
 policy::trace::TraceHeader Session::header() const {
   policy::trace::TraceHeader header = describe_program(settings_, policy_file_);
   for (const auto& [index, device] : devices_) header.devices.push_back(device);
+  if (costs_) header.cost_table = policy::write_costs(*costs_);
   return header;
 }
 

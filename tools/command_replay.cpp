@@ -37,6 +37,7 @@ class ReplayCommand : public Command {
     }
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
+    if (!trace.costs.problem.empty()) complain(trace.costs.problem, kSuccess);
     std::vector<NamedPolicy> policies;
     // What a recording without us would have been under us is the question; not what off is.
     const bool off = trace.settings.mode == policy::ModeName::off;

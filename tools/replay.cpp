@@ -100,7 +100,7 @@ std::optional<std::string> load_policy(const std::string& text, NamedPolicy& pol
 
 std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<NamedPolicy>& policies,
                                     const ReplayRequest& request) {
-  const CostTable costs;
+  const CostTable& costs = trace.costs.costs;
   const ShapeCosts shapes = infer_shape_costs(trace.events, costs);
   std::vector<NamedReplay> all;
   for (const NamedPolicy& policy : policies) {
@@ -143,7 +143,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
     text += ", " + grouped(first.impossible) + " impossible record" + (first.impossible == 1 ? " was" : "s were") +
             " left out";
   text += "\nfigures are of the last " + grouped(first.measured.launches) +
-          " launches; GiB, estimated by a model of the device\n\n";
+          " launches; GiB, estimated by a model of the device; costs: " + harmless(trace.costs.source) + "\n\n";
   TextTable table({{"policy", Align::left},
                    {"time s"},
                    {"of bound"},
@@ -188,6 +188,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
 
 Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
   Json json = {{"trace", trace.state}, {"launches", trace.launches}, {"dropped_events", trace.dropped}};
+  json["costs"] = trace.costs.source;
   json["impossible_events"] = replays.empty() ? 0 : replays.front().result.impossible;
   json["replays"] = Json::array();
   for (const NamedReplay& each : replays) {

@@ -21,6 +21,7 @@ std::optional<std::string> read_events(const std::string& path, TraceEvents& eve
   const auto finished = [&](const trace::TraceReader& reader) {
     events.state = completeness(reader);
     in_header = reader.header().devices;
+    events.costs = costs_of_trace(reader.header());
     for (const auto& [key, value] : reader.header().settings) set_setting(events.settings, key, value, key);
   };
   if (auto problem = read_trace(path, see, finished)) return problem;

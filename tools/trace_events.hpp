@@ -8,6 +8,7 @@
 #include "policy/event.hpp"
 #include "policy/settings.hpp"
 #include "policy/units.hpp"
+#include "tools/cost_cache.hpp"
 
 namespace spillway::tools {
 
@@ -16,6 +17,7 @@ struct TraceEvents {
   std::string state;  // "whole", or what is wrong with the file
   std::uint64_t launches = 0;
   policy::Settings settings;  // the recorded run's; those that this version does not know keep their defaults
+  TraceCosts costs;           // to price it with
   std::uint64_t dropped = 0;  // events the recorder dropped: the replay is not exact
 };
 

@@ -92,7 +92,7 @@ class Adaptive : public Arrival {
   IterationProfile profile_;
   AccessHistory history_;
   Classes classes_;
-  CostTable costs_;
+  const CostTable& costs_;
   LearnedCrossings crossings_;
   SparseRanges sparse_;
   std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended

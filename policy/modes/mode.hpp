@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policy/allocation_map.hpp"
+#include "policy/cost_table.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
 #include "policy/forecast.hpp"
@@ -26,6 +27,7 @@ struct Books {
   std::function<Bytes(DeviceIndex)> room;
   std::function<Bytes()> host_room;  // host memory that may still be filled
   const RuleMatcher& rules;
+  const CostTable& costs;  // of this machine
 };
 
 // The only way to decide anything after an allocation's backing. Every promise about moves is kept here, once.

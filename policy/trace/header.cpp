@@ -1,23 +1,9 @@
 #include "policy/trace/header.hpp"
 
-#include <array>
-
+#include "policy/cost_file.hpp"
 #include "policy/trace/json_writer.hpp"
 
 namespace spillway::policy::trace {
-namespace {
-
-std::string uuid_text(const std::array<std::uint8_t, 16>& uuid) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : uuid) {
-    text += kHex[byte >> 4U];
-    text += kHex[byte & 0xFU];
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string encode_header(const TraceHeader& header) {
   JsonWriter json;

@@ -29,7 +29,7 @@ struct TraceHeader {
   std::string driver_version;       // "13.0"
   std::string build;                // Spillway's version
   std::vector<std::pair<std::string, std::string>> settings;  // key and value as one writes it, every one
-  std::string cost_table = "{}";                              // JSON object, put in as it is
+  std::string cost_table = "{}";                              // JSON object, put in as it is; empty: the built-in costs
   friend bool operator==(const TraceHeader&, const TraceHeader&) = default;
 };
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -73,6 +75,25 @@ TEST(Completion, EveryShellAndTheManPageNameEveryCommandAndFlag) {
       EXPECT_THAT(fish_completion(commands), HasSubstr("-l " + flag.name.substr(2)));
     }
   }
+}
+
+TEST(Probe, WithoutADriverSaysSoInOneLine) {
+  // Not what the machine has: a file of that name that is no library is not passed over for another.
+  std::string pattern = (fs::temp_directory_path() / "probe-test-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(pattern.data());
+  std::ofstream(folder / "libcuda.so.1") << "no library";
+  tests::ProcessOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", folder.string()}};
+  const auto result = run_process({SPILLWAY_COMMAND, "probe"}, options);
+  fs::remove_all(folder);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, ::testing::StartsWith("spillway: no CUDA driver: libcuda.so.1 cannot be loaded;"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  options.environment = {{"LD_PRELOAD", "libspillway.so"}};
+  const auto within = run_process({SPILLWAY_COMMAND, "probe"}, options);
+  EXPECT_EQ(within.exit_code, 2);
+  EXPECT_THAT(within.err, HasSubstr("unset LD_PRELOAD"));
 }
 
 TEST(Doctor, AgreesWithItsExitCodeAndJson) {

@@ -63,6 +63,7 @@ struct TraceView::EventAdder {
   void operator()(const TimePassed& /*event*/) const {}
   void operator()(const TelemetryChanged& /*event*/) const {}
   void operator()(const Mapped& /*event*/) const {}
+  void operator()(const CallSeen& /*event*/) const {}
 };
 
 void TraceView::add(const trace::Record& record) {

@@ -77,6 +77,11 @@ void pools_look();
 void pools_end();
 void pools_threads();
 
+// Of guest_probe_sharing.cpp.
+void imports_ipc();
+void mapped_then_small();
+void graph_replays(const char* replays);
+
 // Of guest_probe_pools.cpp.
 void pools_too_large();
 void pools_held_elsewhere();
