@@ -2,11 +2,15 @@
 // and the launcher's environment.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "policy/settings.hpp"
 #include "policy/trace/header.hpp"
 
 namespace spillway::shim {
 
-policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file);
+policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file,
+                                            std::span<const policy::trace::RuleSeen> rules);
 
 }  // namespace spillway::shim

@@ -205,8 +205,14 @@ TEST_P(EachMode, ARuleOfThePolicyFileKeepsMemoryPlain) {
   std::ofstream(policy) << "[[rule]]\nname = \"shared\"\nmatch = { size = \"8MiB..\" }\nbacking = \"device\"\n";
   SimulatedRun run = probe("sharing", mode_);
   run.environment["SPILLWAY_POLICY"] = policy;
+  run.traced = true;
   const SimulatedResult result = run_simulated(run);
   EXPECT_EQ(result.line("export: "), "0") << result;
+  // And the trace knows what it is called.
+  ASSERT_EQ(result.traces().size(), 1U);
+  const std::string story =
+      run_process({SPILLWAY_COMMAND, "stats", "--explain", "1", result.traces().front().string()}).out;
+  EXPECT_THAT(story, HasSubstr("(rule \"shared\" (policy.toml:1))")) << story;
 }
 
 TEST_P(EachMode, TheStartLineShowsTheBudgetInForce) {
