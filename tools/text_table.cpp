@@ -35,26 +35,32 @@ std::string shortened(const std::string& text, std::size_t width) {
 
 }  // namespace
 
-// As wide as the cells; texts narrower, the widest first, as far as `within` asks for it.
+// As wide as the cells; texts narrower, the widest first, until all fits into `within`. Where nothing can make it fit,
+// a text has two fifths of that: the rest goes on below.
 TextTable::Widths TextTable::widths(std::size_t within) const {
-  Widths widths;
+  Widths widths, least;
   std::size_t all = 0;
+  std::size_t narrowest = 0;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::size_t widest = columns_of(columns_[i].title);
+    const std::size_t title = columns_of(columns_[i].title);
+    std::size_t widest = title;
     for (const auto& row : rows_) widest = std::max(widest, columns_of(row[i]));
     widths.push_back(widest);
+    least.push_back(columns_[i].align == Align::left ? std::min(widest, std::max(kLeastText, title)) : widest);
     all += kBetween + widest;
+    narrowest += kBetween + least[i];
   }
-  while (within != 0 && all > within) {
-    std::size_t* most = nullptr;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const std::size_t least = std::max(kLeastText, columns_of(columns_[i].title));
-      if (columns_[i].align != Align::left || widths[i] <= least) continue;
-      if (most == nullptr || widths[i] > *most) most = &widths[i];
+  if (within == 0 || all <= within) return widths;
+  if (narrowest > within) {
+    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::min(widths[i], std::max(least[i], within * 2 / 5));
+    return widths;
+  }
+  for (; all > within; --all) {
+    std::size_t most = 0;
+    for (std::size_t i = 1; i < widths.size(); ++i) {
+      if (widths[i] > least[i] && (widths[most] <= least[most] || widths[i] > widths[most])) most = i;
     }
-    if (most == nullptr) break;
-    --*most;
-    --all;
+    --widths[most];
   }
   return widths;
 }

@@ -154,7 +154,7 @@ TEST(TextTable, TextsAreShortenedFirstAndTheRestGoesOnBelow) {
   table.add({"a_name_of_thirty_letters_and_so", "1,000", "2,000"});
   EXPECT_EQ(table.str(100), table.str());
   EXPECT_EQ(table.str(36),
-            "  name                  first  second\n"
+            "  name                 first  second\n"
             "  a_name_o..rs_and_so  1,000   2,000\n");
   EXPECT_EQ(table.str(24),
             "  name          first\n"
@@ -164,7 +164,7 @@ TEST(TextTable, TextsAreShortenedFirstAndTheRestGoesOnBelow) {
             "  a_nam..nd_so   2,000\n");
   TextTable accents({{"n", Align::left}, {"x"}});
   accents.add({"äöüäöüäöüäöüäöü", "1"});
-  EXPECT_EQ(accents.str(18), "  n             x\n  äöüäö..öüäöü  1\n") << "no character is cut in two";
+  EXPECT_EQ(accents.str(18), "  n              x\n  äöüäö..äöüäöü  1\n") << "no character is cut in two";
 }
 
 TEST(Preload, ListsGrowOnceAndInOrder) {

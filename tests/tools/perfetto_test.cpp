@@ -54,7 +54,7 @@ const std::map<std::string, std::map<std::uint32_t, FieldRule>> kSchema = {
 };
 
 const std::map<std::string, std::set<std::uint32_t>> kRepeated = {
-    {"Trace", {1}}, {"InternedData", {2}}, {"TrackEvent", {4, 47, 48}}};
+    {"Trace", {1}}, {"InternedData", {2}}, {"ProcessDescriptor", {2}}, {"TrackEvent", {4, 47, 48}}};
 const std::map<std::string, std::set<std::uint32_t>> kNeeded = {{"TracePacket", {10}},      {"TrackDescriptor", {1}},
                                                                 {"ProcessDescriptor", {1}}, {"EventName", {1, 2}},
                                                                 {"TrackEvent", {9, 11}},    {"DebugAnnotation", {10}}};
