@@ -215,6 +215,28 @@ TEST_P(EachMode, ARuleOfThePolicyFileKeepsMemoryPlain) {
   EXPECT_THAT(story, HasSubstr("(rule \"shared\" (policy.toml:1))")) << story;
 }
 
+// Not that there was no room: there is enough.
+TEST(Rules, MemoryThatARuleSendsToTheHostIsThereByThatRule) {
+  const Scratch folder;
+  const std::string policy = (folder.path() / "policy.toml").string();
+  std::ofstream(policy) << "[[rule]]\nname = \"away\"\nmatch = { order = 2 }\nplace = \"host\"\n";
+  SimulatedRun run;
+  run.command = {GUEST_PROBE, "work", "2"};
+  run.mode = "arrival";
+  run.budget = "48MiB";
+  run.memory = "64MiB";
+  run.traced = true;
+  run.environment = {{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS}, {"SPILLWAY_POLICY", policy}};
+  const SimulatedResult result = run_simulated(run);
+  ASSERT_EQ(result.traces().size(), 1U) << result;
+  const auto stats = nlohmann::json::parse(
+      run_process({SPILLWAY_COMMAND, "stats", "--json", "--by", "rule", result.traces().front().string()}).out);
+  ASSERT_EQ(stats["by_rule"].size(), 2U) << stats["by_rule"].dump(1);
+  EXPECT_EQ(stats["by_rule"][1]["name"], "away");
+  EXPECT_EQ(stats["by_rule"][1]["populated"], 4 * kMiB);
+  for (const auto& decision : stats["decisions"]) EXPECT_NE(decision["reason"], "window_full");
+}
+
 TEST_P(EachMode, TheStartLineShowsTheBudgetInForce) {
   const SimulatedResult set = run_simulated(probe("out_of_memory", mode_));
   EXPECT_THAT(set.process.err, HasSubstr(": budget 24 MiB of 64 MiB, host "));
