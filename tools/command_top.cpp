@@ -112,7 +112,11 @@ class TopCommand : public Command {
       view_.end(*reader.end());
     };
     if (!once_) visitor.wait_for_more = [this] { return wait(); };
-    if (const auto problem = read_trace(path, visitor)) return complain(*problem, kFailure);
+    if (const auto problem = read_trace(path, visitor)) {
+      struct stat status {};
+      const bool there = ::stat(path.c_str(), &status) == 0;
+      return complain(*problem + (there ? "" : "; a process is named by its number"), kFailure);
+    }
     view_.set_state(last_state());
     view_.set_quiet(since_last_event());
     show(view_.frame(run_, top()));

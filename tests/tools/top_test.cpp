@@ -168,6 +168,9 @@ TEST_F(TopTest, BadInputIsOneLine) {
       complaint("$$"),
       HasSubstr("is not under Spillway, nor is a child of it, or it has not used CUDA yet; start the program with"));
   EXPECT_EQ(spillway({"top", "run.swt", "--interval", "0"}).exit_code, 2);
+  const auto word = spillway({"top", "train", "--once"});
+  EXPECT_EQ(word.exit_code, 1);
+  EXPECT_THAT(word.err, HasSubstr("check the path of the trace; a process is named by its number\n"));
   const auto nameless = spillway({"top", ""});
   EXPECT_EQ(nameless.exit_code, 2);
   EXPECT_THAT(nameless.err, HasSubstr("the name of the run is empty; name a process"));
