@@ -536,6 +536,30 @@ const Settings& Engine::settings() const { return state_->settings; }
 std::uint64_t Engine::ignored_events() const { return state_->ignored; }
 LaunchNumber Engine::launches() const { return state_->launches; }
 bool Engine::wants_page_hits() const { return state_->mode && state_->mode->wants_page_hits(); }
+IterationProgress Engine::progress() const { return state_->mode ? state_->mode->progress() : IterationProgress(); }
+
+const std::string& Engine::library(CallerId caller) const {
+  static const std::string none;
+  const auto found = state_->callers.find(caller);
+  return found == state_->callers.end() ? none : found->second;
+}
+
+std::vector<AllocationTotals> Engine::most_moved(std::size_t most) const {
+  std::vector<AllocationTotals> all;
+  state_->residency.each([&](AllocationId id, DeviceIndex device, const AllocationPages& pages) {
+    const Allocation* of = state_->allocations.find(id);
+    if (of == nullptr) return;
+    all.push_back({id, device, of->bytes, pages.resident, pages.on_host, pages.crossed, of->said.most(), of->caller});
+  });
+  const auto shown = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
+  std::partial_sort(all.begin(), shown, all.end(), [](const AllocationTotals& a, const AllocationTotals& b) {
+    if (a.crossed != b.crossed) return a.crossed > b.crossed;
+    return a.on_host != b.on_host ? a.on_host > b.on_host : a.id < b.id;
+  });
+  all.erase(shown, all.end());
+  return all;
+}
+
 LaunchCount Engine::iteration() const { return state_->mode ? state_->mode->iteration() : LaunchCount(); }
 
 std::string Engine::check_invariants() const {

@@ -39,6 +39,18 @@ struct DeviceTotals {
   Bytes moved_out;
 };
 
+// One live managed allocation, as `top` shows it.
+struct AllocationTotals {
+  AllocationId id;
+  DeviceIndex device;
+  Bytes bytes;
+  Bytes resident;
+  Bytes on_host;
+  Bytes crossed;  // the link, both ways
+  std::uint16_t span_class = 0;
+  CallerId caller;
+};
+
 class Engine {
  public:
   // `rules`: of the policy file, first match wins; modes other than `off` obey them at allocation, `adaptive` always.
@@ -59,6 +71,11 @@ class Engine {
   [[nodiscard]] LaunchNumber launches() const;
   // Of the iteration that the mode has found; zero if there is none.
   [[nodiscard]] LaunchCount iteration() const;
+  [[nodiscard]] IterationProgress progress() const;
+  // At most `most` allocations, those first that crossed the link most, then those with most on the host. Looks at all
+  // managed ones.
+  [[nodiscard]] std::vector<AllocationTotals> most_moved(std::size_t most) const;
+  [[nodiscard]] const std::string& library(CallerId caller) const;  // empty if unknown
 
   // Whether telemetry shall tell of pages that faults map (PageTraffic::remote_map).
   [[nodiscard]] bool wants_page_hits() const;

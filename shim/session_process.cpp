@@ -63,6 +63,7 @@ struct SessionProcess {
     if (own == nullptr) return;
     own->mutex_.unlock();
     own->trace_.after_fork_in_child();
+    own->page_.after_fork_in_child();
     Telemetry::after_fork_in_child();
     launch_path().observer.store(nullptr);
     launch_path().graphs.store(nullptr);
@@ -89,6 +90,7 @@ void Session::start() {
 
 void Session::run_policy_thread() {
   auto last_flush = std::chrono::steady_clock::now();
+  publish({});
   std::uint64_t decided = 0;
   int alone = 0;
   std::chrono::milliseconds tick = kBusyTick;
@@ -117,6 +119,7 @@ void Session::run_policy_thread() {
     }
     if (telemetry_) telemetry_->watch_pages(pages_wanted);
     carry_out(work);
+    if (flushes) publish({});
     migration_.look_for_stuck_calls();
     // Twice, as threads come and go between the looks of one.
     if (flushes) alone = only_own_threads_left() ? alone + 1 : 0;
@@ -205,11 +208,12 @@ void Session::finish(const char* reason) {
     for (const auto& [index, device] : devices_) end.devices.push_back({{index}, engine_.totals({index})});
   }
   trace_.close(std::move(end));
+  publish(reason);
   log_left_out();
 }
 
 policy::trace::TraceHeader Session::header() const {
-  policy::trace::TraceHeader header = describe_program(settings_, policy_file_);
+  policy::trace::TraceHeader header = describe_program(settings_, policy_file_, rules_seen_);
   for (const auto& [index, device] : devices_) header.devices.push_back(device);
   if (costs_) header.cost_table = policy::write_costs(*costs_);
   return header;

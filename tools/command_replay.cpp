@@ -6,6 +6,7 @@
 #include "policy/size_text.hpp"
 #include "tools/command.hpp"
 #include "tools/replay.hpp"
+#include "tools/terminal.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -62,9 +63,10 @@ class ReplayCommand : public Command {
     }
     std::vector<NamedReplay> replays;
     if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
+    const Terminal terminal = terminal_of_output();
     print(json_
               ? replay_json(trace, replays).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-              : replay_text(trace, replays));
+              : page_for(terminal, replay_text(trace, replays, terminal.width)));
     return kSuccess;
   }
 

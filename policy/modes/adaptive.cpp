@@ -199,6 +199,10 @@ void Adaptive::launched(const Use& use) {
   forecast_.launched(book_.site(shape).key, shape);
   weight_ += weight_of(shape, book_);
   if (forecast_.candidate() != LaunchCount()) judge_candidate();
+  if (forecast_.locks() != locks || forecast_.boundary()) {
+    const bool whole = forecast_.locks() == locks;
+    progress_ = {progress_.number + 1, use.launch, use.time, whole ? use.time - progress_.began_at : Nanoseconds()};
+  }
   if (forecast_.locks() != locks) {
     watchdog_.reset();
     slow_.reset();

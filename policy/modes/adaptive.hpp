@@ -44,6 +44,7 @@ class Adaptive : public Arrival {
   void make_room(DeviceIndex device, Bytes bytes) override;
 
   [[nodiscard]] LaunchCount iteration() const override { return forecast_.period(); }
+  [[nodiscard]] IterationProgress progress() const override { return progress_; }
   [[nodiscard]] bool wants_page_hits() const override { return sparse_.wants_page_hits(); }
   [[nodiscard]] const Forecast& forecast() const { return forecast_; }
   [[nodiscard]] const Classes& classes() const { return classes_; }
@@ -97,6 +98,7 @@ class Adaptive : public Arrival {
   SparseRanges sparse_;
   std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended
   Watchdog watchdog_;
+  IterationProgress progress_;
   std::vector<Pin> pins_;  // by span id, of the policy file's rules
 
   struct Birth {

@@ -100,6 +100,7 @@ class Mode {
   virtual void heard(const Event& event) { (void)event; }
   // Launches of the iteration that was found; zero if there is none.
   [[nodiscard]] virtual LaunchCount iteration() const { return {}; }
+  [[nodiscard]] virtual IterationProgress progress() const { return {}; }
   // Whether it has a use for PageTraffic::remote_map.
   [[nodiscard]] virtual bool wants_page_hits() const { return false; }
   // Plain memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.

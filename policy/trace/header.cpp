@@ -19,7 +19,12 @@ std::string encode_header(const TraceHeader& header) {
   json.end_array().field("driver_version", header.driver_version).field("build", header.build);
   json.key("settings").begin_object();
   for (const auto& [key, value] : header.settings) json.field(key, value);
-  json.end_object().key("cost_table").raw(header.cost_table.empty() ? "{}" : header.cost_table).end_object();
+  json.end_object().key("rules").begin_array();
+  for (const RuleSeen& rule : header.rules) {
+    json.begin_object().field("name", std::string_view(rule.name).substr(0, kMostRuleName));
+    json.field("line", rule.line).end_object();
+  }
+  json.end_array().key("cost_table").raw(header.cost_table.empty() ? "{}" : header.cost_table).end_object();
   return json.str();
 }
 

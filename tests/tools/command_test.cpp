@@ -32,6 +32,29 @@ TEST(Command, EachHasHelpWithItsExample) {
   }
 }
 
+// `spillway run --help | head -1`: a reader that goes away is no problem to speak of.
+TEST(Command, EachIsQuietOnAClosedPipe) {
+  tests::ProcessOptions options;
+  options.close_stdout_reader = true;
+  for (const CommandRow& row : command_table()) {
+    EXPECT_EQ(run_process({SPILLWAY_COMMAND, row.name, "--help"}, options).err, "") << row.name;
+  }
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--help"},
+           {"--version"},
+           {"doctor"},
+           {"doctor", "--json"},
+           {"completion", "man"},
+           {"check", "--reference"},
+           {"stats", std::string(GOLDEN_TRACES) + "/train_adam.swt", "--by", "kernel,iteration"},
+           {"stats", std::string(GOLDEN_TRACES) + "/train_adam.swt", "--json"},
+           {"replay", std::string(GOLDEN_TRACES) + "/train_adam.swt"}}) {
+    std::vector<std::string> command = words;
+    command.insert(command.begin(), SPILLWAY_COMMAND);
+    EXPECT_EQ(run_process(command, options).err, "") << words.front();
+  }
+}
+
 TEST(Command, UsageMistakesExitWithTwoAndOneLine) {
   const std::vector<std::vector<std::string>> mistakes = {
       {}, {"rnu"}, {"--frob"}, {"doctor", "extra"}, {"completion", "tcsh"}};
@@ -145,6 +168,24 @@ TEST(TextTable, AlignsAndGroups) {
   EXPECT_EQ(counted(2000, "copy", "copies"), "2,000 copies");
   EXPECT_EQ(counted(0, "copy", "copies"), "0 copies");
   EXPECT_EQ(harmless("a\x1b[31m"), "a\\x1b[31m");
+}
+
+TEST(TextTable, TextsAreShortenedFirstAndTheRestGoesOnBelow) {
+  TextTable table({{"name", Align::left}, {"first"}, {"second"}});
+  table.add({"a_name_of_thirty_letters_and_so", "1,000", "2,000"});
+  EXPECT_EQ(table.str(100), table.str());
+  EXPECT_EQ(table.str(36),
+            "  name                 first  second\n"
+            "  a_name_o..rs_and_so  1,000   2,000\n");
+  EXPECT_EQ(table.str(24),
+            "  name          first\n"
+            "  a_nam..nd_so  1,000\n"
+            "\n"
+            "  name          second\n"
+            "  a_nam..nd_so   2,000\n");
+  TextTable accents({{"n", Align::left}, {"x"}});
+  accents.add({"äöüäöüäöüäöüäöü", "1"});
+  EXPECT_EQ(accents.str(18), "  n              x\n  äöüäö..äöüäöü  1\n") << "no character is cut in two";
 }
 
 TEST(Preload, ListsGrowOnceAndInOrder) {

@@ -270,6 +270,7 @@ int main(int argc, char** argv) {
   if (name == "ends") return ends(argument), 0;
   if (name == "work") return work(argument), 0;
   if (name == "graph_replays") return graph_replays(argument), 0;
+  if (name == "watched") return watched(argument), 0;
   if (name == "loads_library") return loads_library(argument), 0;
   if (name == "library_memory") return library_memory(argument), 0;
   if (name == "error_reused") return error_reused(argument), 0;

@@ -57,6 +57,7 @@ void forks();
 void forks_first();
 void ends(const char* way);
 void work(const char* rounds);
+void watched(const char* how);
 
 // Of guest_probe_paths.cpp.
 void captures_under_pressure();
