@@ -55,7 +55,7 @@ void Demand::admit_pending() {
     missing += growth;
   }
   pending_ = std::move(left);
-  if (pending_.empty() || leaving_ > Bytes()) return;  // `moved` comes back here
+  if (pending_.empty() || books_.residency.leaving(device) > Bytes()) return;  // `moved` comes back here
   missing = missing.saturating_minus(books_.room(device));
   if (evict(device, missing, Keep::current_use, Reason::least_recent) > Bytes()) return;
   for (const ChunkRange& one : pending_) map_in_place(one);
@@ -69,7 +69,6 @@ void Demand::freeing(const Allocation& allocation) {
 }
 
 void Demand::moved(const FinishedMove& move, MoveOutcome outcome) {
-  if (move.to == Placement::host) leaving_ = leaving_.saturating_minus(books_.residency.range_bytes(move.range));
   const Allocation* allocation = books_.allocations.find(move.range.allocation);
   const bool freed = allocation == nullptr || allocation->life != AllocationLife::live;
   if (outcome != MoveOutcome::done && !freed) {
@@ -121,7 +120,6 @@ Bytes Demand::evict(DeviceIndex device, Bytes bytes, Keep keep, Reason reason) {
     if (!writer_.move({id, {first}, count}, Placement::host, Urgency::blocking, age, {}, cause)) break;
     sent += run;
   }
-  leaving_ += sent;
   return sent;
 }
 

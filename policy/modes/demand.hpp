@@ -24,6 +24,10 @@ class Demand : public Mode {
   void used(const Use& use) override;
   void freeing(const Allocation& allocation) override;
   void moved(const FinishedMove& move, MoveOutcome outcome) override;
+  // Memory that is gone takes its moves along, and nobody tells of those.
+  void heard(const Event& event) override {
+    if (std::holds_alternative<Freed>(event.body) && !pending_.empty()) admit_pending();
+  }
   void make_room(DeviceIndex device, Bytes bytes) override;
 
  private:
@@ -40,7 +44,6 @@ class Demand : public Mode {
   LaunchNumber pending_launch_;
   std::vector<ChunkRange> current_;  // what the current use names
   std::vector<ChunkRange> pending_;  // single chunks that it is about to fault in
-  Bytes leaving_;                    // of our own evictions that are not finished
 };
 
 }  // namespace spillway::policy

@@ -194,6 +194,25 @@ TEST(Arrival, TheProgramWaitsForItsPopulationOnTheHostUnlessItIsHuge) {
   EXPECT_GT(program.open_moves(), 0U);
 }
 
+// Promised a place in HBM, and plain memory is promised one before the driver has answered: what makes room for that
+// has not left when the first is settled.
+TEST(Arrival, WhatFindsItsPlaceNotFreeYetIsPopulatedOnTheHost) {
+  for (const ModeName mode : {ModeName::arrival, ModeName::adaptive}) {
+    ScriptedProgram program(with(mode, 64_MiB), 64_GiB, 256_GiB);
+    program.allocate(40_MiB);
+    program.send(AllocationRequested{{100}, {0}, 24_MiB, AllocationKind::linear, {}, {}, false});
+    program.send(AllocationRequested{{101}, {0}, 1_MiB, AllocationKind::linear, {}, {}, false});
+    ASSERT_EQ(count_moves(program.last(), Placement::host), 1U) << "room for the plain memory is on its way";
+    program.send(AllocationSettled{{100}, {0x7e0000000000}, 24_MiB, Backing::managed, {}});
+    ASSERT_EQ(count_moves(program.last(), Placement::device), 0U);
+    EXPECT_EQ(count_moves(program.last(), Placement::host), 1U)
+        << "else its first touch brings it in, and nobody counts";
+    const auto totals = program.totals();
+    EXPECT_LE(totals.resident + totals.arriving + totals.plain, 64_MiB + 2_MiB)
+        << "what leaves counts until it has left";
+  }
+}
+
 TEST(Arrival, SendsTheLastComeOutWhenPlainMemoryNeedsRoom) {
   ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
   program.allocate(512_MiB);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -69,7 +70,7 @@ class ScriptedProgram {
     }
     send(Launched{shape->second, {}});
     finish_blocking();
-    for (const Address argument : arguments) touch(ids_.at(argument));
+    for (const Address argument : arguments) touch(std::prev(ids_.upper_bound(argument))->second);
   }
 
   // Into or out of the first `bytes` of an allocation, by the driver.
