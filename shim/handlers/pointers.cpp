@@ -20,8 +20,8 @@ std::optional<Registered> asked_as_device(CUdeviceptr_v2 address) {
   return mapped;
 }
 
-// In an arena of ours, where the program has no memory (any more): to it that is an address like any other, of which the
-// driver knows nothing.
+// In an arena of ours, where the program has no memory (any more): to it that is an address like any other, of which
+// the driver knows nothing.
 CUdeviceptr_v2 as_known(CUdeviceptr_v2 pointer) {
   const bool stale =
       Session::get() != nullptr && managed_pools().holds({pointer}) && !managed_pools().block_at({pointer});
