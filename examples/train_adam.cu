@@ -205,7 +205,8 @@ int main(int argc, char** argv) {
   flags.number("--batch", &batch, 1, 65535, "examples a step");
   flags.number("--steps", &steps, 1, 1000000, "training steps");
   flags.number("--seed", &seed, 0, 1000000000, "seed of weights and data");
-  flags.number("--verify", &verify, -1, 1000000, "how many steps to check against the CPU, -1 for all: rounding drifts apart over many");
+  flags.number("--verify", &verify, -1, 1000000,
+               "how many steps to check against the CPU, -1 for all: rounding drifts apart over many");
   flags.text("--losses", &losses_path, "FILE: writes every loss in full precision, and a check-sum of the final state");
   flags.parse(argc, argv);
   const MlpShape shape{static_cast<int>(layers), static_cast<int>(width), static_cast<int>(batch),

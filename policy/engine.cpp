@@ -1,26 +1,14 @@
 #include "policy/engine.hpp"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <unordered_map>
+#include <array>
 #include <utility>
 
-#include "policy/allocation_map.hpp"
-#include "policy/modes/mode.hpp"
-#include "policy/residency.hpp"
+#include "policy/engine_state.hpp"
 
 namespace spillway::policy {
 namespace {
 
-// Below this the driver packs several allocations into one block, and spilling saves nothing.
-constexpr Bytes kSmallest = kChunk;
-// Plain growth sends managed pages out in batches: a call for each small allocation would be a call a microsecond. A
-// 64th of the budget, within these.
-constexpr Bytes kSmallestBatch = 2_MiB;
-constexpr Bytes kLargestBatch = 32_MiB;
-constexpr std::uint64_t kBatchShare = 64;
-Bytes batch_of(Bytes budget) { return std::clamp(Bytes(budget.count() / kBatchShare), kSmallestBatch, kLargestBatch); }
 // Of one graph launch; more are damage.
 constexpr std::size_t kMostTouches = std::size_t{1} << 20;
 constexpr Bytes kReserveCap = 1_GiB;
@@ -47,104 +35,6 @@ std::string telemetry_note(const TelemetryChanged& event) {
 
 }  // namespace
 
-struct Engine::State {
-  struct Device {
-    Bytes total;
-    Bytes budget;
-    Bytes plain;
-    Bytes plain_pending;    // backed as device, not settled yet
-    Bytes managed_pending;  // promised a place in HBM, not settled yet
-    bool full = false;      // the driver had none left for the latest map-style handle, whatever the budget says
-    Bytes reserved;
-    bool can_spill = false;
-    bool expected_spill = false;
-  };
-
-  struct Shape {
-    LaunchShapeSeen seen;
-    std::uint64_t epoch = 0;
-    std::vector<Touch> touches;
-  };
-
-  State(Settings given, std::vector<Rule> given_rules, const CostTable& given_costs)
-      : settings(std::move(given)),
-        rules(std::move(given_rules)),
-        costs(given_costs),
-        books{settings,
-              allocations,
-              residency,
-              [this](DeviceIndex device) { return room(device); },
-              [this] { return host_room(); },
-              rules,
-              costs},
-        writer(books),
-        mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
-
-  void on(const DeviceSeen& event);
-  void on(const HostMemorySeen& event) { host_available = event.available; }
-  void on(const DeviceReserved& event) { devices[event.device.value].reserved += event.bytes; }
-  void on(const FunctionSeen& event) { rules.function_seen(event.function, event.name); }
-  void on(const CallerSeen& event) { callers[event.caller] = event.library; }
-  void match(const AllocationRequested& event, Allocation& allocation);
-  void on(const AllocationRequested& event);
-  void on(const AllocationSettled& event);
-  void on(const FreeRequested& event);
-  void on(const Freed& event);
-  void on(const LaunchShapeSeen& event);
-  void on(const Launched& event);
-  void on(const Copied& event);
-  void on(const Filled& event);
-  void on(const GraphSeen& event) { graphs[event.graph] = event.shapes; }
-  void on(const GraphLaunched& event);
-  void on(const MoveFinished& event);
-  void on(const TelemetryChanged& event);
-  void on(const Mapped& event);
-  template <class Other>
-  void on(const Other& event) {
-    (void)event;
-  }
-
-  void refuse(const AllocationRequested& event, Reason reason, Bytes missing);
-  void back(Allocation& allocation, Backing backing, Placement first, Reason reason);
-  void back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason);
-  void back_managed(const AllocationRequested& event, Allocation& allocation);
-  void back_stretchable(const AllocationRequested& event, Allocation& allocation);
-  bool refuse_first(const AllocationRequested& event, Bytes outside);
-  [[nodiscard]] bool spills(const AllocationRequested& event, const Device& device, Reason& reason) const;
-
-  [[nodiscard]] Bytes window(const Device& device) const;
-  [[nodiscard]] Bytes room(DeviceIndex index) const;
-  [[nodiscard]] Bytes host_limit() const;
-  [[nodiscard]] Bytes host_room() const { return host_limit().saturating_minus(residency.host_pages() + host_pending); }
-  const std::vector<Touch>& resolve(Shape& shape);
-  [[nodiscard]] Touch touch(Address address, Bytes bytes);
-  void use(const Use& use) {
-    if (mode) mode->used(use);
-  }
-
-  Settings settings;
-  RuleMatcher rules;
-  const CostTable costs;
-  std::unordered_map<CallerId, std::string> callers;
-  AllocationOrder order;  // of the latest request for memory
-  AllocationMap allocations;
-  Residency residency;
-  Books books;
-  DecisionWriter writer;
-  std::map<std::uint32_t, Device> devices;
-  Bytes host_available;
-  Bytes host_pending;  // map-style handles promised host memory, not settled yet
-  std::optional<TelemetryState> telemetry;
-  bool window_lost_once = false;
-  bool refused_once = false;  // oom_first has spoken for this overflow
-  std::unordered_map<LaunchShapeId, Shape> shapes;
-  std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs;
-  LaunchNumber launches;
-  Nanoseconds now;
-  std::uint64_t ignored = 0;
-  std::unique_ptr<Mode> mode;
-};
-
 void Engine::State::on(const DeviceSeen& event) {
   Device& device = devices[event.device.value];
   device.total = event.total;
@@ -153,224 +43,6 @@ void Engine::State::on(const DeviceSeen& event) {
   const Bytes most = event.free.saturating_minus(reserve);
   device.budget = settings.device_budget ? std::min(settings.device_budget->of(event.total), event.free) : most;
   device.expected_spill = device.budget < most;
-}
-
-void Engine::State::on(const AllocationRequested& event) {
-  Allocation* allocation = allocations.request(event);
-  if (allocation == nullptr) {
-    ++ignored;
-    return;
-  }
-  if (!mode || event.kind == AllocationKind::program_managed || event.kind == AllocationKind::imported) {
-    back(*allocation, event.kind == AllocationKind::program_managed ? Backing::managed : Backing::device,
-         Placement::unpopulated, mode ? Reason::not_spillable : Reason::mode);
-    return;
-  }
-  match(event, *allocation);
-  if (event.kind == AllocationKind::stretchable) return back_stretchable(event, *allocation);
-  Reason reason = Reason::fits;
-  if (spills(event, devices[event.device.value], reason)) {
-    back_managed(event, *allocation);
-  } else {
-    back_plain(event, *allocation, reason);
-  }
-}
-
-// What the policy file says about memory when it is asked for.
-void Engine::State::match(const AllocationRequested& event, Allocation& allocation) {
-  order = {order.value + 1};
-  if (rules.empty()) return;
-  const auto caller = callers.find(event.caller);
-  const std::string_view library = caller == callers.end() ? std::string_view() : caller->second;
-  allocation.rules = rules.allocation_rules(event, library, order);
-  allocation.rule = rules.match_allocation(event, library, order);
-  if (allocation.rule != nullptr) allocation.cause.rule = allocation.rule->number;
-}
-
-bool Engine::State::spills(const AllocationRequested& event, const Device& device, Reason& reason) const {
-  const bool spillable = event.kind == AllocationKind::linear || event.kind == AllocationKind::pitched ||
-                         event.kind == AllocationKind::pool_arena;
-  const bool left_out = event.kind == AllocationKind::pool_arena && settings.spill_pools == Switch::off;
-  if (!spillable || left_out || !device.can_spill) {
-    reason = Reason::not_spillable;
-    return false;
-  }
-  if (event.bytes < kSmallest) {
-    reason = Reason::small;
-    return false;
-  }
-  const Allocation* allocation = allocations.find(event.allocation);
-  const Rule* rule = allocation == nullptr ? nullptr : allocation->rule;
-  if (rule != nullptr && rule->action.backing) {
-    reason = Reason::rule;
-    return *rule->action.backing == Backing::managed;
-  }
-  if (settings.backing == BackingMode::device) {
-    reason = Reason::mode;
-    return false;
-  }
-  if (rule != nullptr && (rule->action.place == RulePlace::host || rule->action.place == RulePlace::stream))
-    return true;
-  if (settings.backing == BackingMode::managed || device.expected_spill) return true;
-  const Bytes share = settings.plain_share.of(device.budget);
-  return device.plain + device.plain_pending + event.bytes > share;
-}
-
-void Engine::State::back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason) {
-  Device& device = devices[event.device.value];
-  const Bytes ceiling = device.budget.saturating_minus(device.reserved);
-  const Bytes plain = device.plain + device.plain_pending + event.bytes;
-  // What is moving right now cannot be sent out, and what is promised a place is not there yet.
-  const Bytes fixed = plain + residency.held_by_moves(event.device) + device.managed_pending;
-  // Where nothing can spill, a budget would only take memory away: the program runs as without us.
-  if (device.can_spill && fixed > ceiling) {
-    refuse(event, Reason::device_budget, fixed - ceiling);
-    return;
-  }
-  device.plain_pending += event.bytes;
-  back(allocation, Backing::device, Placement::unpopulated, reason);
-  const Bytes held = residency.usage(event.device).held() + device.managed_pending;
-  if (plain + held <= ceiling) return;
-  mode->make_room(event.device, std::max(plain + held - ceiling, batch_of(device.budget)));
-}
-
-void Engine::State::back_managed(const AllocationRequested& event, Allocation& allocation) {
-  Device& device = devices[event.device.value];
-  allocation.raw = mode->raw();
-  Cause cause;
-  const bool on_host = allocation.rule != nullptr && (allocation.rule->action.place == RulePlace::host ||
-                                                      allocation.rule->action.place == RulePlace::stream);
-  const Bytes inside = on_host ? Bytes() : mode->first_in_hbm(allocation, room(event.device), cause);
-  if (on_host) cause.reason = Reason::rule;
-  const Bytes outside = event.bytes - inside;
-  // Raw memory has no place yet: all that exists must fit in the window and the host together.
-  const Bytes capacity = window(device) + host_limit();
-  const Bytes managed = residency.usage(event.device).managed + event.bytes;
-  const Bytes missing = allocation.raw ? managed.saturating_minus(capacity) : outside.saturating_minus(host_room());
-  if (missing > Bytes()) {
-    refuse(event, Reason::host_budget, missing);
-    return;
-  }
-  if (refuse_first(event, outside)) return;
-  allocation.planned_on_device = inside;
-  device.managed_pending += inside;
-  const Placement raw_first = inside > Bytes() ? Placement::device : Placement::unpopulated;
-  back(allocation, Backing::managed,
-       allocation.raw ? raw_first : (inside > Bytes() ? Placement::device : Placement::host), cause.reason);
-}
-
-// memory.oom_first: true if this request is the one that has to fail, as `outside` of it would spill.
-bool Engine::State::refuse_first(const AllocationRequested& event, Bytes outside) {
-  const bool now = settings.oom_first && outside > Bytes() && !refused_once;
-  refused_once = (refused_once || now) && outside > Bytes();
-  if (now) refuse(event, Reason::oom_first, outside);
-  return now;
-}
-
-// A map-style handle is device memory while the budget lasts, and host memory for good afterwards: what is mapped
-// cannot be moved under a kernel that may be using it.
-void Engine::State::back_stretchable(const AllocationRequested& event, Allocation& allocation) {
-  const Device& device = devices[event.device.value];
-  const RuleAction action = allocation.rule == nullptr ? RuleAction{} : allocation.rule->action;
-  const bool by_rule = action.place == RulePlace::host || action.place == RulePlace::stream;
-  const bool plain_only = action.backing == Backing::device || settings.backing == BackingMode::device;
-  if (!device.can_spill || settings.spill_vmm == Switch::off || plain_only) {
-    return back_plain(event, allocation, action.backing ? Reason::rule : Reason::not_spillable);
-  }
-  // As for plain memory: what managed pages hold can be sent out, unless it is moving. What is mapped cannot: a part of
-  // the budget is left to what has to be on the device and comes later, if only a counter of eight bytes.
-  const Bytes fixed = device.plain + device.plain_pending + event.bytes + residency.held_by_moves(event.device) +
-                      device.managed_pending + batch_of(device.budget);
-  if (!by_rule && !device.full && fixed <= device.budget.saturating_minus(device.reserved)) {
-    return back_plain(event, allocation, Reason::fits);
-  }
-  if (const Bytes missing = event.bytes.saturating_minus(host_room()); missing > Bytes()) {
-    return refuse(event, Reason::host_budget, missing);
-  }
-  if (refuse_first(event, event.bytes)) return;
-  host_pending += event.bytes;
-  back(allocation, Backing::managed, Placement::host, by_rule ? Reason::rule : Reason::device_budget);
-}
-
-void Engine::State::back(Allocation& allocation, Backing backing, Placement first, Reason reason) {
-  allocation.backing = backing;
-  allocation.cause.reason = reason;
-  writer.emit(BackAllocation{allocation.id, backing, first}, allocation.cause);
-}
-
-void Engine::State::refuse(const AllocationRequested& event, Reason reason, Bytes missing) {
-  Cause cause;
-  cause.reason = reason;
-  allocations.remove(event.allocation);
-  writer.emit(RefuseAllocation{event.allocation, missing}, cause);
-}
-
-void Engine::State::on(const AllocationSettled& event) {
-  Allocation* allocation = allocations.find(event.allocation);
-  if (allocation == nullptr || allocation->life != AllocationLife::requested) {
-    ++ignored;
-    return;
-  }
-  Device& device = devices[allocation->device.value];
-  const bool spillable_kind = allocation->managed();
-  const bool on_host = allocation->on_host_for_good();
-  if (spillable_kind) {
-    device.managed_pending -= allocation->planned_on_device;
-  } else if (on_host) {
-    host_pending -= allocation->bytes;
-  } else if (allocation->counted() && mode) {
-    device.plain_pending -= allocation->bytes;
-  }
-  if (!event.result.ok()) {
-    // The card holds less than the budget says (another process, or what cannot be counted): spill from here on.
-    constexpr std::int32_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-    const bool device_full = event.result.code == kOutOfMemory && mode && !spillable_kind && !on_host;
-    if (device_full && device.can_spill) device.expected_spill = true;
-    if (device_full && allocation->kind == AllocationKind::stretchable) device.full = true;
-    allocations.remove(event.allocation);
-    return;
-  }
-  allocations.settle(event);
-  if (on_host) {
-    residency.add_on_host(allocation->id, allocation->device, allocation->bytes);
-    return;
-  }
-  if (!spillable_kind) {
-    if (allocation->counted()) device.plain += allocation->bytes;
-    return;
-  }
-  residency.add(allocation->id, allocation->device, allocation->bytes);
-  mode->settled(*allocation);
-}
-
-void Engine::State::on(const FreeRequested& event) {
-  Allocation* allocation = allocations.find(event.allocation);
-  if (allocation == nullptr || allocation->life != AllocationLife::live) {
-    ++ignored;
-    return;
-  }
-  if (residency.moving(allocation->id)) writer.emit(CancelMoves{allocation->id}, allocation->cause);
-  if (mode && allocation->managed()) mode->freeing(*allocation);
-  allocation->life = AllocationLife::dying;
-}
-
-void Engine::State::on(const Freed& event) {
-  Allocation* allocation = allocations.find(event.allocation);
-  if (allocation == nullptr || allocation->life != AllocationLife::dying) {
-    ++ignored;
-    return;
-  }
-  if (!event.result.ok()) {
-    allocation->life = AllocationLife::live;
-    return;
-  }
-  if (residency.holds(allocation->id)) {
-    residency.remove(allocation->id);
-  } else if (allocation->counted()) {
-    devices[allocation->device.value].plain -= allocation->bytes;
-    devices[allocation->device.value].full = false;
-  }
-  allocations.remove(event.allocation);
 }
 
 void Engine::State::on(const LaunchShapeSeen& event) { shapes[event.shape] = Shape{event, 0, {}}; }
@@ -473,7 +145,7 @@ void Engine::State::on(const MoveFinished& event) {
 }
 
 Bytes Engine::State::window(const Device& device) const {
-  const Bytes left = device.budget.saturating_minus(device.plain + device.plain_pending + device.reserved);
+  const Bytes left = device.budget.saturating_minus(device.plain.taken() + device.reserved);
   return std::min(left, settings.window.of(device.budget));
 }
 
@@ -508,7 +180,7 @@ DeviceTotals Engine::totals(DeviceIndex index) const {
   const State::Device& device = entry->second;
   const ResidencyUsage& usage = state_->residency.usage(index);
   totals.budget = device.budget;
-  totals.plain = device.plain + device.plain_pending;
+  totals.plain = device.plain.taken();
   totals.reserved = device.reserved;
   totals.managed = usage.managed;
   totals.resident = usage.resident;
@@ -567,7 +239,7 @@ std::string Engine::check_invariants() const {
   if (!broken.empty()) return broken;
   for (const auto& [index, device] : state_->devices) {
     const Bytes held = state_->residency.usage({index}).held() + device.managed_pending;
-    if (device.plain + device.reserved + held > device.budget && held > Bytes()) {
+    if (device.plain.live() + device.reserved + held > device.budget && held > Bytes()) {
       return "plain, reserved and managed bytes in HBM exceed the budget";
     }
   }

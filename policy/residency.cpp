@@ -170,6 +170,15 @@ Bytes Residency::held_by_moves(DeviceIndex device) const {
   return total;
 }
 
+Bytes Residency::leaving(DeviceIndex device) const {
+  Bytes total;
+  for (const auto& [decision, move] : open_) {
+    if (in_hbm(move.to) || this->device(move.range.allocation) != device) continue;
+    total += range_bytes(move.range) - growth(move.range);
+  }
+  return total;
+}
+
 void Residency::set_prefers_host(const ChunkRange& range, bool prefers) {
   const auto entry = ledgers_.find(range.allocation);
   if (entry == ledgers_.end()) return;

@@ -89,6 +89,8 @@ class Residency {
   [[nodiscard]] bool moving(AllocationId allocation) const;
   // Bytes of HBM that open moves hold, either way: no room can be made of them before those moves are finished.
   [[nodiscard]] Bytes held_by_moves(DeviceIndex device) const;
+  // Bytes of HBM that open moves to the host will give back.
+  [[nodiscard]] Bytes leaving(DeviceIndex device) const;
 
   void set_prefers_host(const ChunkRange& range, bool prefers);
   // The GPU touched these without AccessedBy: the driver faults them in (the baselines).

@@ -63,7 +63,8 @@ bool DeferredFrees::holds(Session& session, policy::Address address) {
 }
 
 bool DeferredFrees::start_thread() {
-  if (started_) return !stopping_;
+  if (stopping_) return false;
+  if (started_) return true;
   auto thread = start_service_thread("spillway-free", [this] { run(); });
   if (!thread) return false;
   thread->detach();

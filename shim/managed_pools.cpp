@@ -38,15 +38,20 @@ Bytes share_of(Bytes budget) {
 
 }  // namespace
 
-void ManagedPools::pool_seen(CUmemoryPool pool, DeviceIndex device) {
+void ManagedPools::pool_seen(CUmemoryPool pool, SeenPool seen) {
   const std::unique_lock lock(mutex_);
-  pools_.try_emplace(pool, Pool{device, {}});
+  pools_.try_emplace(pool, Pool{seen, {}});
+}
+
+std::optional<ManagedPools::SeenPool> ManagedPools::seen(CUmemoryPool pool) const {
+  const std::unique_lock lock(mutex_);
+  const auto known = pools_.find(pool);
+  return known == pools_.end() ? std::nullopt : std::optional(known->second.seen);
 }
 
 bool ManagedPools::serves(CUmemoryPool pool, DeviceIndex device) const {
-  const std::unique_lock lock(mutex_);
-  const auto known = pools_.find(pool);
-  return known != pools_.end() && known->second.device == device;
+  const auto known = seen(pool);
+  return known && known->service == Service::ours && known->device == device;
 }
 
 void ManagedPools::set_threshold(CUmemoryPool pool, Bytes bytes) {

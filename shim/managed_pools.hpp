@@ -92,8 +92,15 @@ class ManagedPools {
  public:
   explicit ManagedPools(PoolBacking& backing) : backing_(backing) {}
 
-  // A pool whose memory may be ours: plain device memory of this device, not to be shared by handle.
-  void pool_seen(CUmemoryPool pool, policy::DeviceIndex device);
+  // Who serves a pool. Ours may be what is plain device memory, not to be shared by handle; what is elsewhere takes
+  // nothing of a device.
+  enum class Service : std::uint8_t { ours, drivers, elsewhere };
+  struct SeenPool {
+    policy::DeviceIndex device;
+    Service service = Service::drivers;
+  };
+  void pool_seen(CUmemoryPool pool, SeenPool seen);
+  [[nodiscard]] std::optional<SeenPool> seen(CUmemoryPool pool) const;
   [[nodiscard]] bool serves(CUmemoryPool pool, policy::DeviceIndex device) const;
   // Memory beyond this that nobody uses is given back when other memory is asked for.
   void set_threshold(CUmemoryPool pool, policy::Bytes bytes);
@@ -133,7 +140,7 @@ class ManagedPools {
     OrderedHeap blocks;
   };
   struct Pool {
-    policy::DeviceIndex device;
+    SeenPool seen;
     policy::Bytes threshold;
   };
   struct Arena {

@@ -84,7 +84,7 @@ void Migration::prepare(policy::DeviceIndex device, std::chrono::milliseconds li
   context->note_free(device);
   std::unique_lock lock(mutex_);
   const Lane* lane = stopping_ ? nullptr : lane_for(device, Direction::outward);
-  if (lane != nullptr) changed_.wait_for(lock, limit, [&] { return lane->ready || stopping_; });
+  if (lane != nullptr) changed_.wait_for(lock, limit, [&] { return stopping_ || lane->ready; });
 }
 
 bool Migration::enqueue(const Move& move) {

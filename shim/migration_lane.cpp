@@ -10,7 +10,8 @@ namespace {
 // Large enough for nearly the full rate (48 of 50 GB/s inward), small enough that a call ends within some milliseconds.
 constexpr policy::Bytes kLargestCall = policy::Bytes(std::uint64_t{64} << 20);
 
-// 524 MiB at default limits, 338 to 392 with ours (docs/driver_facts.md). More was other processes' that started meanwhile.
+// 524 MiB at default limits, 338 to 392 with ours (docs/driver_facts.md). More was other processes' that started
+// meanwhile.
 constexpr policy::Bytes kMostForAContext = policy::Bytes(std::uint64_t{640} << 20);
 constexpr policy::Bytes kContextOnH200 = policy::Bytes(std::uint64_t{392} << 20);
 

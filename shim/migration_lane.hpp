@@ -13,8 +13,8 @@
 
 namespace spillway::shim {
 
-// What a context took, given how much less was free after it was made than before: that counts what other processes took
-// at the same moment, and a budget must not be charged for theirs.
+// What a context took, given how much less was free after it was made than before: that counts what other processes
+// took at the same moment, and a budget must not be charged for theirs.
 policy::Bytes memory_of_context(policy::Bytes gone);
 
 class MigrationContext {

@@ -22,22 +22,6 @@ constexpr std::uint64_t kPerThreadKey = std::uint64_t{1} << 63U;
 constexpr std::chrono::seconds kWaitForStreams{2};
 constexpr std::chrono::microseconds kBetweenLooks{200};
 
-// While one lives, the context is current; nothing is done if it is already.
-class CurrentContext {
- public:
-  explicit CurrentContext(CUcontext context)
-      : pushed_(context != current_context() && driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {}
-  ~CurrentContext() {
-    CUcontext popped = nullptr;
-    if (pushed_) driver().cuCtxPopCurrent_v2(&popped);
-  }
-  CurrentContext(const CurrentContext&) = delete;
-  CurrentContext& operator=(const CurrentContext&) = delete;
-
- private:
-  bool pushed_;
-};
-
 // Numbers of threads, never given twice: the per-thread stream of an ended thread is no other thread's.
 std::uint64_t thread_number() {
   static std::atomic<std::uint64_t> last{0};
@@ -69,7 +53,11 @@ GrownArena DriverBacking::make_arena(const AllocationRequest& request) {
   AllocationAnswer answer = session->request(request);
   const bool again = answer.refused && answer.reason != policy::Reason::oom_first;
   if (again && deferred_frees().settle()) answer = session->request(request);
-  if (answer.refused) return {answer.reason == policy::Reason::oom_first ? final : refused, {}};
+  if (answer.refused && answer.reason == policy::Reason::oom_first) {
+    say_refused(request, answer);
+    return {final, {}};
+  }
+  if (answer.refused) return {refused, {}};
   if (answer.backing != policy::Backing::managed) {
     session->settle(answer, request, {}, request.bytes, CUDA_ERROR_NOT_SUPPORTED);
     return {};

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 #include "shim/driver.hpp"
@@ -56,6 +57,12 @@ bool other_process() { return forked_child() || (listener_process != 0 && listen
 void watch_process() {
   if (watching.exchange(true)) return;
   pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void watch_exit() {
+  std::atexit([] {
+    if (listener.before_exit != nullptr && !other_process()) listener.before_exit();
+  });
 }
 
 bool forked_child() { return child.load(std::memory_order_relaxed); }

@@ -3,40 +3,39 @@
 namespace spillway::shim {
 
 void Registry::insert(const Registered& allocation) {
-  by_address_[allocation.address.value] = allocation;
-  addresses_[allocation.id] = allocation.address.value;
+  by_address_[allocation.address.value] = allocation.id;
+  allocations_[allocation.id] = allocation;
 }
 
 void Registry::remove(policy::AllocationId id) {
-  const auto place = addresses_.find(id);
-  if (place == addresses_.end()) return;
-  const auto entry = by_address_.find(place->second);
-  if (entry != by_address_.end() && entry->second.id == id) by_address_.erase(entry);
-  addresses_.erase(place);
+  const auto known = allocations_.find(id);
+  if (known == allocations_.end()) return;
+  const auto entry = by_address_.find(known->second.address.value);
+  if (entry != by_address_.end() && entry->second == id) by_address_.erase(entry);
+  allocations_.erase(known);
 }
 
 Registered* Registry::find(policy::AllocationId id) {
-  const auto place = addresses_.find(id);
-  return place == addresses_.end() ? nullptr : beginning({place->second});
+  const auto known = allocations_.find(id);
+  return known == allocations_.end() ? nullptr : &known->second;
 }
 
 Registered* Registry::beginning(policy::Address address) {
   const auto entry = by_address_.find(address.value);
-  return entry == by_address_.end() ? nullptr : &entry->second;
+  return entry == by_address_.end() ? nullptr : find(entry->second);
 }
 
 Registered* Registry::holding(policy::Address address) {
   auto entry = by_address_.upper_bound(address.value);
   if (entry == by_address_.begin()) return nullptr;
-  --entry;
-  Registered& found = entry->second;
-  return address.value - found.address.value < found.bytes.count() ? &found : nullptr;
+  Registered* found = find((--entry)->second);
+  return found != nullptr && address.value - found->address.value < found->bytes.count() ? found : nullptr;
 }
 
 std::vector<policy::AllocationId> Registry::made_in(const void* context) const {
   std::vector<policy::AllocationId> found;
-  for (const auto& [address, allocation] : by_address_) {
-    if (allocation.context == context) found.push_back(allocation.id);
+  for (const auto& [id, allocation] : allocations_) {
+    if (allocation.context == context) found.push_back(id);
   }
   return found;
 }

@@ -40,8 +40,9 @@ class Registry {
   [[nodiscard]] std::vector<policy::AllocationId> made_in(const void* context) const;
 
  private:
-  std::map<std::uint64_t, Registered> by_address_;
-  std::unordered_map<policy::AllocationId, std::uint64_t> addresses_;
+  // Two may have one address: what the driver has freed and we have not heard of yet, and what it gave there since.
+  std::map<std::uint64_t, policy::AllocationId> by_address_;  // the younger
+  std::unordered_map<policy::AllocationId, Registered> allocations_;
 };
 
 }  // namespace spillway::shim

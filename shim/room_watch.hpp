@@ -1,5 +1,6 @@
 // Why room in HBM that policy counts on may not be there: memory on its way back to the driver stays where it is until
-// the driver has it, and cannot be moved meanwhile; and a move that was to make room may be taken back.
+// the driver has it, and cannot be moved meanwhile; and a move that was to make room may be taken back. And what our
+// own context takes is known only if nobody else takes or gives memory while it is made.
 //
 // Guarded by the session's lock.
 #pragma once
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "policy/units.hpp"
 
@@ -16,16 +18,51 @@ namespace spillway::shim {
 
 class RoomWatch {
  public:
+  // A call that takes or gives memory of this device, from before the driver hears of it until its answer is counted.
+  // Waits, for `limit` at most, while what our context takes is being measured.
+  void call_begins(std::unique_lock<std::mutex>& lock, policy::DeviceIndex device, std::chrono::milliseconds limit) {
+    Device& watched = devices_[device.value];
+    changed_.wait_for(lock, limit, [&] { return watched.measuring == 0; });
+    ++watched.calls;
+  }
+  void call_begins_at_once(policy::DeviceIndex device) { ++devices_[device.value].calls; }
+  void call_ends(policy::DeviceIndex device) {
+    --devices_[device.value].calls;
+    changed_.notify_all();
+  }
+  // Waits, for `limit` at most, until no such call is under way.
+  void measuring_begins(std::unique_lock<std::mutex>& lock, policy::DeviceIndex device,
+                        std::chrono::milliseconds limit) {
+    Device& watched = devices_[device.value];
+    ++watched.measuring;
+    changed_.wait_for(lock, limit, [&] { return watched.calls == 0; });
+  }
+  void measuring_ends(policy::DeviceIndex device) {
+    --devices_[device.value].measuring;
+    changed_.notify_all();
+  }
+
+  // Advice on memory is being given; a free waits for its end, for `limit` at most.
+  void advice_begins(policy::AllocationId allocation) { advised_.insert(allocation); }
+  void advice_ends(policy::AllocationId allocation) {
+    advised_.erase(advised_.find(allocation));
+    changed_.notify_all();
+  }
+  void wait_for_advice(std::unique_lock<std::mutex>& lock, policy::AllocationId allocation,
+                       std::chrono::milliseconds limit) {
+    changed_.wait_for(lock, limit, [&] { return !advised_.contains(allocation); });
+  }
+
   // Spilled memory of this device is being freed; it is gone, or the driver refused.
   void free_begins(policy::DeviceIndex device) { ++devices_[device.value].frees; }
   void free_ends(policy::DeviceIndex device) {
     --devices_[device.value].frees;
-    freed_.notify_all();
+    changed_.notify_all();
   }
   // Waits until no spilled memory of this device is being freed. False if `limit` passed.
   bool wait_for_frees(std::unique_lock<std::mutex>& lock, policy::DeviceIndex device, std::chrono::milliseconds limit) {
     const Device& watched = devices_[device.value];
-    return freed_.wait_for(lock, limit, [&] { return watched.frees == 0; });
+    return changed_.wait_for(lock, limit, [&] { return watched.frees == 0; });
   }
   [[nodiscard]] bool frees_under_way(policy::DeviceIndex device) { return devices_[device.value].frees != 0; }
 
@@ -41,12 +78,15 @@ class RoomWatch {
 
  private:
   struct Device {
+    std::uint32_t calls = 0;
+    std::uint32_t measuring = 0;
     std::uint32_t frees = 0;
     std::uint32_t promised = 0;
     std::uint64_t missed = 0;
   };
   std::map<std::uint32_t, Device> devices_;  // what it holds does not move
-  std::condition_variable freed_;
+  std::multiset<policy::AllocationId> advised_;
+  std::condition_variable changed_;
 };
 
 }  // namespace spillway::shim

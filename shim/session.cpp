@@ -20,14 +20,16 @@ using policy::Nanoseconds;
 
 namespace {
 
-void warn_of_small_budget(DeviceIndex device, const policy::DeviceTotals& totals) {
-  const Bytes least = totals.reserved + policy::kChunk * 64;
-  SPILLWAY_LOG_FOR(
-      warning, device.value,
-      "device {}: the budget of {} leaves nothing for the program, as Spillway's own context for moves takes "
-      "{} of it: plain memory will be refused; set memory.device_budget (--device-budget) to {} or more",
-      device.value, policy::format_bytes(totals.budget), policy::format_bytes(totals.reserved),
-      policy::format_bytes(least));
+// `set`: by the setting, and no less than what is free.
+void warn_of_small_budget(DeviceIndex device, const policy::DeviceTotals& totals, bool set) {
+  const std::string remedy =
+      set ? "the least that works is memory.device_budget = " + policy::format_bytes(totals.reserved + policy::kChunk) +
+                " (--device-budget)"
+          : "no more of the card is free";
+  SPILLWAY_LOG_FOR(warning, device.value,
+                   "device {}: the budget of {} leaves nothing for the program, as Spillway's own context for moves "
+                   "takes {} of it: plain memory will be refused; {}",
+                   device.value, policy::format_bytes(totals.budget), policy::format_bytes(totals.reserved), remedy);
 }
 
 std::vector<policy::trace::RuleSeen> names_of(const std::vector<policy::Rule>& rules) {
@@ -76,12 +78,16 @@ Session::Session(RunSettings run, std::uint32_t device_count)
           [this](DeviceIndex device, Bytes bytes) {
             Work work;
             policy::DeviceTotals totals;
+            bool set = false;
             {
               const std::unique_lock lock(mutex_);
               decide(policy::DeviceReserved{device, bytes, "migration context"}, work);
               totals = engine_.totals(device);
+              const auto seen = devices_.find(device.value);
+              set = settings_.device_budget && seen != devices_.end() &&
+                    settings_.device_budget->of(seen->second.total) <= totals.budget;
             }
-            if (totals.budget < totals.reserved + policy::kChunk) warn_of_small_budget(device, totals);
+            if (totals.budget < totals.reserved + policy::kChunk) warn_of_small_budget(device, totals, set);
             SPILLWAY_LOG_FOR(debug, device.value, "device {}: our own context takes {} of its memory", device.value,
                              policy::format_bytes(totals.reserved));
             carry_out(work);
@@ -167,11 +173,22 @@ void Session::carry_out(const Work& work) {
     }
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
+      {
+        // Freed since it was decided? Its address may be another's.
+        const std::unique_lock lock(mutex_);
+        const Registered* now = registry_.find(advise->allocation);
+        if (now == nullptr || now->freeing) continue;
+        room_.advice_begins(advise->allocation);
+      }
       policy::DriverResult result;
       // Advice needs a context, whichever: the policy thread and some threads of the program have none.
       migration_.with_context(target->device, "an advice", [&] {
         result = give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
       });
+      {
+        const std::unique_lock lock(mutex_);
+        room_.advice_ends(advise->allocation);
+      }
       if (!result.ok()) SPILLWAY_LOG_ONCE(warning, "the driver refused an advice ({})", error_name(result));
     } else if (const auto* move = std::get_if<policy::MoveRange>(&decision.body)) {
       if (!queue(decision.id, *move, *target)) move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {});
@@ -225,6 +242,14 @@ bool Session::device_used(DeviceIndex device) {
     const std::unique_lock lock(mutex_);
     const auto seen = devices_.find(device.value);
     if (seen == devices_.end()) return false;
+    if (devices_with_context_.contains(device.value)) return true;
+  }
+  // What is free can be asked of the device that is current only.
+  CUdevice current = 0;
+  if (driver().cuCtxGetDevice(&current) != CUDA_SUCCESS || static_cast<std::uint32_t>(current) != device.value)
+    return true;
+  {
+    const std::unique_lock lock(mutex_);
     if (!devices_with_context_.insert(device.value).second) return true;
   }
   std::size_t free = 0;

@@ -175,6 +175,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   void put_allocations(policy::RunPage& page) const;  // with the lock
   // The program has no thread left; does not return.
   [[noreturn]] static void end_process();
+  void leave_driver_alone();  // our threads end; may be called again
   void finish(const char* reason);
 
   friend struct SessionProcess;  // fork and exit

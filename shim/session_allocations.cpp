@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "policy/plain_memory.hpp"
 #include "shim/host_memory.hpp"
 #include "shim/log.hpp"
 #include "shim/physical_memory.hpp"
@@ -45,13 +46,22 @@ bool Session::needs_context(const AllocationRequest& request) const {
 
 void Session::prepare_to_spill(const AllocationRequest& request) {
   {
-    const std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (!needs_context(request)) return;
+    room_.measuring_begins(lock, request.device, kWaitForFree);
   }
+  struct Measured {
+    ~Measured() {
+      const std::unique_lock lock(session.mutex_);
+      session.prepared_.insert(device.value);
+      session.room_.measuring_ends(device);
+    }
+    Session& session;
+    DeviceIndex device;
+  };
+  const Measured measured{*this, request.device};
   // Every thread that comes now waits here, else it would fill what the context is about to take.
   migration_.prepare(request.device, kWaitForMoves);
-  const std::unique_lock lock(mutex_);
-  prepared_.insert(request.device.value);
 }
 
 bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const AllocationRequest& request) {
@@ -64,7 +74,8 @@ bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const Allocatio
   if (!has_rules_ && engine_.would_spill(asked)) return true;
   const policy::DeviceTotals totals = engine_.totals(device);
   const Bytes filled = totals.plain + totals.reserved + totals.resident + totals.arriving;
-  if (!room_.promises_open(device) && filled + request.bytes <= totals.budget) return true;
+  const Bytes taken = policy::PlainMemory::most(request.bytes);
+  if (!room_.promises_open(device) && filled + taken <= totals.budget) return true;
   return room_.wait_for_frees(lock, device, kWaitForFree);
 }
 
@@ -81,11 +92,6 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
   if (answer.refused && refusal.reason == policy::Reason::device_budget && !refusal.ask_again &&
       migration_.wait_for_blocking(request.device, kWaitForMoves)) {
     answer = ask(request, library, refusal);
-  }
-  if (answer.refused && refusal.reason == policy::Reason::oom_first) {
-    SPILLWAY_LOG_ONCE(info,
-                      "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
-                      policy::format_bytes(request.bytes), policy::format_bytes(refusal.missing));
   }
   answer.reason = refusal.reason;
   answer.missing = refusal.missing;
@@ -108,11 +114,18 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
   refusal = {};
   std::uint64_t misses = 0;
   bool has_room = true;
+  // Before policy is asked: what it sends out counts until it has left, and a launch that came between would find no
+  // room and nothing to wait for.
+  take_turn();
   {
     std::unique_lock lock(mutex_);
+    room_.call_begins(lock, request.device, kWaitForMoves);
     has_room = wait_for_frees(lock, request);
     if (needs_context(request)) {  // since it was asked about
+      room_.call_ends(request.device);
       refusal.ask_again = answer.refused = true;
+      lock.unlock();
+      give_turn();
       return answer;
     }
     drain(work);
@@ -133,8 +146,8 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
       }
     }
     if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
+    if (answer.refused) room_.call_ends(request.device);
   }
-  take_turn();
   finish_launches(work);
   carry_out(work);
   has_room = wait_for_room(work) && has_room;
@@ -168,6 +181,7 @@ void Session::settle(const AllocationAnswer& answer, const AllocationRequest& re
     const policy::Address visible = is_handle(address) ? policy::Address{} : address;
     decide(policy::AllocationSettled{answer.id, visible, bytes, answer.backing, {static_cast<std::int32_t>(result)}},
            work);
+    room_.call_ends(request.device);
   }
   carry_out(work);
   wait_for_room(work);
@@ -177,15 +191,23 @@ std::optional<policy::AllocationId> Session::begin_free(policy::Address address,
   Work work;
   policy::AllocationId id;
   {
-    const std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     Registered* found = registry_.beginning(address);
     if (found == nullptr || found->freeing) return std::nullopt;
+    const DeviceIndex device = found->device;
+    room_.call_begins(lock, device, kWaitForMoves);
+    found = registry_.beginning(address);
+    if (found == nullptr || found->freeing || found->device != device) {  // freed while this one waited
+      room_.call_ends(device);
+      return std::nullopt;
+    }
     drain(work);
     found->freeing = true;
     if (found->spilled()) room_.free_begins(found->device);
     id = found->id;
     launch_path().addresses.remove(address);
     decide(policy::FreeRequested{id, stream_of(stream)}, work);
+    room_.wait_for_advice(lock, id, kWaitForFree);
   }
   carry_out(work);
   return id;
@@ -196,8 +218,8 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
   {
     const std::unique_lock lock(mutex_);
     Registered* found = registry_.find(allocation);
-    const std::optional<DeviceIndex> watched =
-        found != nullptr && found->spilled() ? std::optional(found->device) : std::nullopt;
+    const std::optional<DeviceIndex> device = found != nullptr ? std::optional(found->device) : std::nullopt;
+    const bool watched = found != nullptr && found->spilled();
     if (found != nullptr) {
       if (result == CUDA_SUCCESS) {
         registry_.remove(allocation);
@@ -208,7 +230,8 @@ void Session::end_free(policy::AllocationId allocation, CUresult result) {
       }
     }
     decide(policy::Freed{allocation, {static_cast<std::int32_t>(result)}}, work);
-    if (watched) room_.free_ends(*watched);
+    if (watched) room_.free_ends(*device);
+    if (device) room_.call_ends(*device);
   }
   carry_out(work);
 }
@@ -277,7 +300,7 @@ std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) 
   Work work;
   std::vector<policy::AllocationId> going;
   {
-    const std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     drain(work);
     // Its modules go too, and their handles may be given to other kernels.
     launch_path().functions.forget_all();
@@ -286,10 +309,12 @@ std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) 
       if (found->freeing) continue;
       found->freeing = true;
       if (found->spilled()) room_.free_begins(found->device);
+      room_.call_begins_at_once(found->device);
       going.push_back(id);
       launch_path().addresses.remove(found->address);
       decide(policy::FreeRequested{id, {}}, work);
     }
+    for (const policy::AllocationId id : going) room_.wait_for_advice(lock, id, kWaitForFree);
   }
   carry_out(work);
   return going;

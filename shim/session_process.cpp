@@ -47,7 +47,8 @@ struct SessionProcess {
     LaunchPath& path = launch_path();
     if (made->acts_before_launches_) path.observer.store(made, std::memory_order_release);
     path.graphs.store(made, std::memory_order_release);
-    set_process_listener({before_fork, after_fork_parent, after_fork_child, at_exit});
+    set_process_listener({before_fork, after_fork_parent, after_fork_child, before_exit, at_exit});
+    watch_exit();
     session.store(made, std::memory_order_release);
     path.recording.store(true, std::memory_order_release);
   }
@@ -68,8 +69,11 @@ struct SessionProcess {
     launch_path().observer.store(nullptr);
     launch_path().graphs.store(nullptr);
   }
-  static void at_exit() {
+  static void before_exit() {
     if (Session::get() != nullptr) deferred_frees().stop();
+    if (Session* own = Session::get()) own->leave_driver_alone();
+  }
+  static void at_exit() {
     if (Session* own = session.exchange(nullptr)) own->finish("exit");
   }
 };
@@ -186,13 +190,18 @@ void Session::telemetry_reports(std::vector<policy::EventBody> events) {
   }
 }
 
-void Session::finish(const char* reason) {
+// The program's own calls are served on, as it may free memory in destructors; nothing moves any more.
+void Session::leave_driver_alone() {
   if (telemetry_) telemetry_->stop();
-  launch_path().recording.store(false, std::memory_order_release);
   stopping_.store(true, std::memory_order_release);
   // Itself, where it ends the process.
   if (policy_thread_.joinable() && policy_thread_.get_id() != std::this_thread::get_id()) policy_thread_.join();
   migration_.stop(kExitWait);
+}
+
+void Session::finish(const char* reason) {
+  leave_driver_alone();
+  launch_path().recording.store(false, std::memory_order_release);
   Work work;
   policy::trace::TraceEnd end;
   {

@@ -40,8 +40,13 @@ void Arrival::settled(const Allocation& allocation) {
   if (outside.count > 0) writer_.advise(outside, Advice::prefer_host, full);
   writer_.advise(all, Advice::accessed_by, allocation.cause);
   for (std::uint32_t done = 0; done < inside.count; done += kPopulationChunks) {
-    writer_.move({allocation.id, {inside.first.value + done}, std::min(kPopulationChunks, inside.count - done)},
-                 Placement::device, Urgency::blocking, {}, {}, room);
+    const ChunkRange piece{
+        allocation.id, {inside.first.value + done}, std::min(kPopulationChunks, inside.count - done)};
+    if (writer_.move(piece, Placement::device, Urgency::blocking, {}, {}, room)) continue;
+    // Plain memory was promised since, and what makes room for it has not left yet: unpopulated, this would come in on
+    // its first touch, past the ledger.
+    writer_.advise(piece, Advice::prefer_host, full);
+    writer_.move(piece, Placement::host, Urgency::blocking, {}, {}, full);
   }
   const Urgency urgency = allocation.bytes <= kMostWaitedFor ? Urgency::blocking : Urgency::background;
   for (std::uint32_t done = 0; done < outside.count; done += kPopulationChunks) {

@@ -1,6 +1,7 @@
 #include "policy/modes/demand.hpp"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -21,10 +22,12 @@ void Demand::settled(const Allocation& allocation) {
 
 void Demand::used(const Use& use) {
   pending_launch_ = use.launch;
+  current_.clear();
   for (const Touch& touch : use.touches) {
     if (!touch.managed) continue;
     const ChunkRange range = books_.residency.range(touch.allocation, touch.offset, touch.bytes);
     books_.residency.use(range, use.launch);
+    current_.push_back(range);
     for (std::uint32_t index = range.first.value; index < range.first.value + range.count; ++index) {
       pending_.push_back({range.allocation, {index}, 1});
     }
@@ -52,19 +55,20 @@ void Demand::admit_pending() {
     missing += growth;
   }
   pending_ = std::move(left);
-  if (pending_.empty() || leaving_ > Bytes()) return;  // `moved` comes back here
+  if (pending_.empty() || books_.residency.leaving(device) > Bytes()) return;  // `moved` comes back here
   missing = missing.saturating_minus(books_.room(device));
-  if (evict(device, missing, pending_launch_, Reason::least_recent) > Bytes()) return;
+  if (evict(device, missing, Keep::current_use, Reason::least_recent) > Bytes()) return;
   for (const ChunkRange& one : pending_) map_in_place(one);
   pending_.clear();
 }
 
 void Demand::freeing(const Allocation& allocation) {
-  std::erase_if(pending_, [&](const ChunkRange& one) { return one.allocation == allocation.id; });
+  const auto of_it = [&](const ChunkRange& range) { return range.allocation == allocation.id; };
+  std::erase_if(current_, of_it);
+  std::erase_if(pending_, of_it);
 }
 
 void Demand::moved(const FinishedMove& move, MoveOutcome outcome) {
-  if (move.to == Placement::host) leaving_ = leaving_.saturating_minus(books_.residency.range_bytes(move.range));
   const Allocation* allocation = books_.allocations.find(move.range.allocation);
   const bool freed = allocation == nullptr || allocation->life != AllocationLife::live;
   if (outcome != MoveOutcome::done && !freed) {
@@ -76,9 +80,15 @@ void Demand::moved(const FinishedMove& move, MoveOutcome outcome) {
   admit_pending();
 }
 
-void Demand::make_room(DeviceIndex device, Bytes bytes) { evict(device, bytes, {}, Reason::device_budget); }
+void Demand::make_room(DeviceIndex device, Bytes bytes) { evict(device, bytes, Keep::nothing, Reason::device_budget); }
 
-Bytes Demand::evict(DeviceIndex device, Bytes bytes, LaunchNumber keep, Reason reason) {
+Bytes Demand::evict(DeviceIndex device, Bytes bytes, Keep keep, Reason reason) {
+  std::set<std::pair<AllocationId, std::uint32_t>> kept;
+  for (const ChunkRange& range : current_) {
+    for (std::uint32_t i = 0; keep == Keep::current_use && i < range.count; ++i) {
+      kept.emplace(range.allocation, range.first.value + i);
+    }
+  }
   std::vector<std::tuple<LaunchNumber, AllocationId, std::uint32_t>> candidates;
   for (const auto& [id, allocation] : books_.allocations.all()) {
     if (!allocation.managed() || allocation.device != device || allocation.life != AllocationLife::live) continue;
@@ -86,14 +96,14 @@ Bytes Demand::evict(DeviceIndex device, Bytes bytes, LaunchNumber keep, Reason r
     for (std::uint32_t index = 0; index < chunks.size(); ++index) {
       const Chunk& chunk = chunks[index];
       if (chunk.at != Placement::device || chunk.moving) continue;
-      if (keep && chunk.last_use == keep) continue;
+      if (kept.contains({id, index})) continue;
       candidates.emplace_back(chunk.last_use, id, index);
     }
   }
   std::sort(candidates.begin(), candidates.end());
   Cause cause;
   cause.reason = reason;
-  cause.launch = keep;
+  if (keep == Keep::current_use) cause.launch = pending_launch_;
   Bytes sent;
   for (std::size_t start = 0; start < candidates.size() && sent < bytes;) {
     // Neighbours of the same age leave in one call.
@@ -110,7 +120,6 @@ Bytes Demand::evict(DeviceIndex device, Bytes bytes, LaunchNumber keep, Reason r
     if (!writer_.move({id, {first}, count}, Placement::host, Urgency::blocking, age, {}, cause)) break;
     sent += run;
   }
-  leaving_ += sent;
   return sent;
 }
 

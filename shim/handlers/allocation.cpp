@@ -17,15 +17,6 @@ struct Attempt {
   bool refused = false;
 };
 
-void say_refused(const AllocationRequest& request, const AllocationAnswer& answer) {
-  if (answer.reason == policy::Reason::oom_first) return;
-  const bool host = answer.reason == policy::Reason::host_budget;
-  const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
-  SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
-                   policy::format_bytes(request.bytes), policy::format_bytes(answer.missing), host ? "host" : "device",
-                   host ? "host" : "device");
-}
-
 Attempt attempt(Session& session, const AllocationRequest& request, const AllocationCalls& calls) {
   // What pools hold beyond their thresholds is free memory to the program.
   if (request.bytes >= policy::kChunk) managed_pools().release_idle(request.device);
@@ -34,8 +25,8 @@ Attempt attempt(Session& session, const AllocationRequest& request, const Alloca
   if (again && deferred_frees().settle()) answer = session.request(request);
   if (again && answer.refused && managed_pools().release_unused(request.device)) answer = session.request(request);
   if (answer.refused) {
-    say_refused(request, answer);
     const CUresult objection = calls.objection ? calls.objection() : CUDA_SUCCESS;
+    if (objection == CUDA_SUCCESS) say_refused(request, answer);
     return {objection == CUDA_SUCCESS ? CUDA_ERROR_OUT_OF_MEMORY : objection, answer.backing, true};
   }
   const bool managed = answer.backing == policy::Backing::managed && calls.managed;
@@ -76,6 +67,20 @@ CUresult allocate(Session& session, AllocationRequest request, const AllocationC
                                 calls.managed,
                                 {}};
   return attempt(session, request, spilled).result;
+}
+
+void say_refused(const AllocationRequest& request, const AllocationAnswer& answer) {
+  if (answer.reason == policy::Reason::oom_first) {
+    SPILLWAY_LOG_ONCE(info,
+                      "out of memory said once: {} asked for, {} would spill; asked again it does (memory.oom_first)",
+                      policy::format_bytes(request.bytes), policy::format_bytes(answer.missing));
+    return;
+  }
+  const bool host = answer.reason == policy::Reason::host_budget;
+  const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
+  SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
+                   policy::format_bytes(request.bytes), policy::format_bytes(answer.missing), host ? "host" : "device",
+                   host ? "host" : "device");
 }
 
 DriverMemory allocate_spilled(policy::Bytes bytes) {

@@ -28,6 +28,9 @@ struct AllocationCalls {
 // what cannot be counted) is asked for again, which may make it a managed one.
 CUresult allocate(Session& session, AllocationRequest request, const AllocationCalls& calls);
 
+// Why memory is refused that the driver finds nothing wrong with.
+void say_refused(const AllocationRequest& request, const AllocationAnswer& answer);
+
 // cuMemAllocManaged in place of plain memory. In the thread's own capture mode: where a capture forbids plain memory
 // the driver forbids managed memory with the same code and spoils the capture, as without us; where the program has
 // relaxed the mode, as caching allocators do, both work.

@@ -16,4 +16,21 @@ CUcontext current_context() {
   return context;
 }
 
+std::optional<policy::DeviceIndex> device_of_stream(CUstream stream) {
+  const Driver& real = driver();
+  CUcontext context = nullptr;
+  if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) return std::nullopt;
+  if (real.cuStreamGetCtx == nullptr || real.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS) return std::nullopt;
+  const CurrentContext current(context);
+  return current_device();
+}
+
+CurrentContext::CurrentContext(CUcontext context)
+    : pushed_(context != current_context() && driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {}
+
+CurrentContext::~CurrentContext() {
+  CUcontext popped = nullptr;
+  if (pushed_) driver().cuCtxPopCurrent_v2(&popped);
+}
+
 }  // namespace spillway::shim

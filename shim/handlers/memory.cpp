@@ -86,10 +86,12 @@ CUresult allocate_pitched(RealCall<PFN_cuMemAllocPitch_v3020>& real, CUdeviceptr
 CUresult free_linear(RealCall<PFN_cuMemFree_v3020>& real, CUdeviceptr_v2 dptr) {
   Session* session = Session::get();
   if (session != nullptr && managed_pools().holds({dptr})) {
-    // Whatever happens, the driver must not free the arena that this may be the beginning of. Beside a capture the wait
+    // Whatever happens, the driver must not free the arena that this may be the beginning of. Where a capture forbids
+    // cuMemFree it forbids allocations as well. Where it does not (another thread's capture, a relaxed mode) the wait
     // is left out: for a pool's memory the driver takes all use of it as over.
     real.answer(CUDA_ERROR_INVALID_VALUE);
     if (current_context() == nullptr) return real.answer(CUDA_ERROR_INVALID_CONTEXT);
+    if (const CUresult objection = capture_objection(policy::kChunk)) return real.answer(objection);
     return real.answer(managed_pools().free_now({dptr}, launch_path().captures.load(std::memory_order_relaxed) == 0));
   }
   if (session != nullptr && deferred_frees().holds(*session, {dptr})) {

@@ -20,6 +20,14 @@ std::optional<Registered> asked_as_device(CUdeviceptr_v2 address) {
   return mapped;
 }
 
+// In an arena of ours, where the program has no memory (any more): to it that is an address like any other, of which
+// the driver knows nothing.
+CUdeviceptr_v2 as_known(CUdeviceptr_v2 pointer) {
+  const bool stale =
+      Session::get() != nullptr && managed_pools().holds({pointer}) && !managed_pools().block_at({pointer});
+  return stale ? 0 : pointer;
+}
+
 // Puts the answer for device memory in place of the one for managed memory, where they differ. False: the attribute
 // does not exist for device memory.
 bool answer_as_device(CUpointer_attribute attribute, CUdeviceptr_v2 pointer, const Registered& memory, void* data) {
@@ -56,6 +64,7 @@ bool answer_as_device(CUpointer_attribute attribute, CUdeviceptr_v2 pointer, con
 
 CUresult pointer_attribute(RealCall<PFN_cuPointerGetAttribute_v4000>& real, void* data, CUpointer_attribute attribute,
                            CUdeviceptr_v2 ptr) {
+  ptr = as_known(ptr);
   const CUresult result = real(data, attribute, ptr);
   if (result != CUDA_SUCCESS || data == nullptr) return result;
   const auto memory = asked_as_device(ptr);
@@ -67,6 +76,7 @@ CUresult pointer_attribute(RealCall<PFN_cuPointerGetAttribute_v4000>& real, void
 
 CUresult pointer_attributes(RealCall<PFN_cuPointerGetAttributes_v7000>& real, unsigned int num_attributes,
                             CUpointer_attribute* attributes, void** data, CUdeviceptr_v2 ptr) {
+  ptr = as_known(ptr);
   const CUresult result = real(num_attributes, attributes, data, ptr);
   if (result != CUDA_SUCCESS || attributes == nullptr || data == nullptr) return result;
   const auto memory = asked_as_device(ptr);
@@ -80,6 +90,7 @@ CUresult pointer_attributes(RealCall<PFN_cuPointerGetAttributes_v7000>& real, un
 
 CUresult address_range(RealCall<PFN_cuMemGetAddressRange_v3020>& real, CUdeviceptr_v2* pbase, size_t* psize,
                        CUdeviceptr_v2 dptr) {
+  dptr = as_known(dptr);
   const CUresult result = real(pbase, psize, dptr);
   if (result != CUDA_SUCCESS || Session::get() == nullptr) return result;
   if (const auto pooled = managed_pools().block_at({dptr})) {

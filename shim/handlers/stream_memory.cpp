@@ -68,11 +68,33 @@ CUmemoryPool served_pool(CUmemoryPool pool, policy::DeviceIndex device) {
   if (pools.serves(pool, device)) return pool;
   CUmemoryPool standard = nullptr;
   if (real.cuDeviceGetDefaultMemPool(&standard, ordinal) != CUDA_SUCCESS || standard != pool) return nullptr;
-  pools.pool_seen(pool, device);
+  pools.pool_seen(pool, {device, ManagedPools::Service::ours});
   cuuint64_t threshold = 0;
   if (real.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)
     pools.set_threshold(pool, policy::Bytes(threshold));
   return pool;
+}
+
+// Whose memory the call takes: the device's of the pool that it names, else the one that its stream is on. Nothing for
+// a pool that is on the host. What is not known is taken to be on the device that is current.
+std::optional<policy::DeviceIndex> device_of(const OrderedCall& call, policy::DeviceIndex current) {
+  const Driver& real = driver();
+  if (call.pool == nullptr) return device_of_stream(call.stream).value_or(current);
+  if (const auto seen = managed_pools().seen(call.pool)) {
+    return seen->service == ManagedPools::Service::elsewhere ? std::nullopt : std::optional(seen->device);
+  }
+  const auto is_default_of = [&](std::uint32_t device) {
+    CUmemoryPool standard = nullptr;
+    return real.cuDeviceGetDefaultMemPool(&standard, static_cast<CUdevice>(device)) == CUDA_SUCCESS &&
+           standard == call.pool;
+  };
+  int count = 0;
+  if (real.cuDeviceGetDefaultMemPool == nullptr || is_default_of(current.value)) return current;
+  if (real.cuDeviceGetCount(&count) != CUDA_SUCCESS) return current;
+  for (std::uint32_t device = 0; device < static_cast<std::uint32_t>(count); ++device) {
+    if (is_default_of(device)) return policy::DeviceIndex{device};
+  }
+  return current;
 }
 
 OrderedHeap::Wait may_wait(CUmemoryPool pool) {
@@ -123,9 +145,13 @@ CUresult allocate_from_either(const OrderedCall& call, const std::function<CUres
     return code == CUDA_SUCCESS && call.pool != nullptr ? objection_to(call.pool) : code;
   };
   Session* session = Session::get();
-  const auto device = session == nullptr ? std::nullopt : current_device();
-  if (!device || call.out == nullptr || call.bytes == 0 || call.bytes >= kBeyondMemory.count()) return forward();
-  if (const auto served = serve(call, *device, *session)) return *served;
+  const auto current = session == nullptr ? std::nullopt : current_device();
+  if (!current || call.out == nullptr || call.bytes == 0 || call.bytes >= kBeyondMemory.count()) return forward();
+  const auto device = device_of(call, *current);
+  if (!device) return forward();
+  if (device == current) {
+    if (const auto served = serve(call, *device, *session)) return *served;
+  }
   return allocate_in_order(call, *device, *session, forward, objection);
 }
 
@@ -173,11 +199,14 @@ CUresult create_pool(RealCall<PFN_cuMemPoolCreate_v11020>& real, CUmemoryPool* p
                      const CUmemPoolProps_v1* pool_props) {
   const CUresult result = real(pool, pool_props);
   if (result != CUDA_SUCCESS || Session::get() == nullptr || pool == nullptr) return result;
-  // What is shared by handle, has a size of its own or is on the host stays the driver's.
-  const bool plain = pool_props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-                     pool_props->handleTypes == CU_MEM_HANDLE_TYPE_NONE && pool_props->maxSize == 0 &&
-                     pool_props->usage == 0 && pool_props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-  if (plain) managed_pools().pool_seen(*pool, {static_cast<std::uint32_t>(pool_props->location.id)});
+  // What is shared by handle or has a size of its own stays the driver's.
+  using Service = ManagedPools::Service;
+  const bool on_device = pool_props->allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+                         pool_props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+  const bool plain =
+      pool_props->handleTypes == CU_MEM_HANDLE_TYPE_NONE && pool_props->maxSize == 0 && pool_props->usage == 0;
+  const Service service = !on_device ? Service::elsewhere : plain ? Service::ours : Service::drivers;
+  managed_pools().pool_seen(*pool, {{static_cast<std::uint32_t>(pool_props->location.id)}, service});
   return result;
 }
 

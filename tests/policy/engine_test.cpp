@@ -142,6 +142,31 @@ TEST(Backing, RefusesWhenHostMemoryIsUsedUp) {
   EXPECT_TRUE(program.allocate(2_MiB));
 }
 
+// What is in HBM would have to leave, and the host has no room for it: no place can be promised that will not be there.
+TEST(Backing, PlainMemoryIsRefusedWhereWhatIsInItsPlaceCannotLeave) {
+  for (const ModeName mode : {ModeName::demand, ModeName::alloc_prefetch, ModeName::arrival, ModeName::adaptive}) {
+    Settings settings = with(mode, 64_MiB);
+    settings.host_budget = SizeOrShare{32_MiB};
+    ScriptedProgram program(settings, 64_GiB, 256_GiB);
+    const Address inside = program.allocate(64_MiB);
+    program.launch({inside});
+    const Address outside = program.allocate(20_MiB);
+    ASSERT_TRUE(outside);
+    program.launch({outside, inside});
+    const Bytes before = program.totals().plain;
+    ASSERT_FALSE(program.allocate(50_MiB, AllocationKind::stream_ordered));
+    const auto refused = std::find_if(program.last().begin(), program.last().end(), [](const Decision& decision) {
+      return std::holds_alternative<RefuseAllocation>(decision.body);
+    });
+    ASSERT_NE(refused, program.last().end());
+    EXPECT_EQ(refused->cause.reason, Reason::host_budget);
+    EXPECT_GT(std::get<RefuseAllocation>(refused->body).missing, Bytes());
+    EXPECT_EQ(program.totals().plain, before) << "nothing is left promised";
+    EXPECT_TRUE(program.allocate(8_MiB, AllocationKind::stream_ordered)) << "what has a place is given";
+    EXPECT_LE(program.on_card() + program.totals().plain, 64_MiB);
+  }
+}
+
 TEST(Backing, OomFirstRefusesOnceBeforeAnythingSpills) {
   Settings settings = with(ModeName::arrival, 1_GiB);
   settings.oom_first = true;
@@ -178,6 +203,25 @@ TEST(Arrival, TheProgramWaitsForItsPopulationOnTheHostUnlessItIsHuge) {
   EXPECT_EQ(program.totals().on_host, 4_GiB - 64_MiB);
   program.allocate(4_GiB + 2_MiB);
   EXPECT_GT(program.open_moves(), 0U);
+}
+
+// Promised a place in HBM, and plain memory is promised one before the driver has answered: what makes room for that
+// has not left when the first is settled.
+TEST(Arrival, WhatFindsItsPlaceNotFreeYetIsPopulatedOnTheHost) {
+  for (const ModeName mode : {ModeName::arrival, ModeName::adaptive}) {
+    ScriptedProgram program(with(mode, 64_MiB), 64_GiB, 256_GiB);
+    program.allocate(40_MiB);
+    program.send(AllocationRequested{{100}, {0}, 24_MiB, AllocationKind::linear, {}, {}, false});
+    program.send(AllocationRequested{{101}, {0}, 1_MiB, AllocationKind::linear, {}, {}, false});
+    ASSERT_EQ(count_moves(program.last(), Placement::host), 1U) << "room for the plain memory is on its way";
+    program.send(AllocationSettled{{100}, {0x7e0000000000}, 24_MiB, Backing::managed, {}});
+    ASSERT_EQ(count_moves(program.last(), Placement::device), 0U);
+    EXPECT_EQ(count_moves(program.last(), Placement::host), 1U)
+        << "else its first touch brings it in, and nobody counts";
+    const auto totals = program.totals();
+    EXPECT_LE(totals.resident + totals.arriving + totals.plain, 64_MiB + 2_MiB)
+        << "what leaves counts until it has left";
+  }
 }
 
 TEST(Arrival, SendsTheLastComeOutWhenPlainMemoryNeedsRoom) {
@@ -225,6 +269,32 @@ TEST(Demand, WhatOneLaunchTouchesBeyondTheWindowIsMappedInPlace) {
   EXPECT_GT(mapped, 0);
 }
 
+// Before any launch the current use has no launch number of its own, and its pages must not make room for each other.
+TEST(Demand, WhatOneFillOrCopyTouchesBeyondTheWindowIsMappedInPlace) {
+  for (const ModeName mode : {ModeName::demand, ModeName::alloc_prefetch}) {
+    ScriptedProgram program(with(mode, 64_MiB), 64_GiB, 256_GiB);
+    const Address a = program.allocate(200_MiB);
+    program.fill(a, 200_MiB);
+    EXPECT_LE(program.on_card(), 64_MiB);
+    EXPECT_EQ(program.totals().resident, program.on_card());
+    const Address b = program.allocate(100_MiB);
+    program.copy(b, a, 100_MiB);
+    EXPECT_LE(program.on_card(), 64_MiB);
+    EXPECT_EQ(program.totals().resident, program.on_card());
+  }
+}
+
+// The baseline is a least-recently-used order also while a program only fills its memory.
+TEST(Demand, AFillSendsOutWhatEarlierOnesTouched) {
+  ScriptedProgram program(with(ModeName::demand, 64_MiB), 64_GiB, 256_GiB);
+  const Address a = program.allocate(48_MiB);
+  const Address b = program.allocate(48_MiB);
+  program.fill(a, 48_MiB);
+  program.fill(b, 48_MiB);
+  EXPECT_EQ(program.on_card(b), 48_MiB);
+  EXPECT_EQ(program.on_card(a), 16_MiB);
+}
+
 TEST(AllocPrefetch, PrefetchesOnceAtAllocation) {
   ScriptedProgram program(with(ModeName::alloc_prefetch, 64_MiB), 64_GiB, 256_GiB);
   program.allocate(48_MiB);
@@ -258,19 +328,27 @@ TEST(Engine, IgnoresImpossibleEvents) {
   EXPECT_EQ(program.engine().check_invariants(), "");
 }
 
-// Random programs, random order and outcome of moves: the promises hold after each event, in every mode.
-class RandomProgram : public ::testing::TestWithParam<std::tuple<ModeName, unsigned>> {};
+// Random programs, random order and outcome of moves: the promises hold after each event, in every mode, also where one
+// allocation or one launch alone is larger than the budget, and where the host is nearly full.
+struct Machine {
+  Bytes budget;
+  Bytes host;
+};
+class RandomProgram : public ::testing::TestWithParam<std::tuple<ModeName, unsigned, Machine>> {};
 
 TEST_P(RandomProgram, KeepsEveryPromise) {
-  const auto [mode, seed] = GetParam();
+  const auto [mode, seed, machine] = GetParam();
   std::mt19937 random(seed);
-  ScriptedProgram program(with(mode, 96_MiB), 1_GiB, 512_MiB);
+  Settings settings = with(mode, machine.budget);
+  settings.host_budget = SizeOrShare{machine.host};
+  ScriptedProgram program(settings, 1_GiB, 4_GiB);
   std::vector<Address> live;
+  const int first_launch = seed % 2 == 0 ? 0 : 1000;  // half of the programs only copy and fill at first
   const auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
   for (int step = 0; step < 2000; ++step) {
     const std::size_t what = pick(100);
     if (what < 25) {
-      const Bytes bytes(pick(40) == 0 ? 200U << 20 : 1 + (pick(24) << 20));
+      const Bytes bytes(pick(20) == 0 ? 200U << 20 : 1 + (pick(24) << 20));
       const auto kind = pick(10) == 0 ? AllocationKind::stream_ordered : AllocationKind::linear;
       const Address address = program.allocate(bytes, kind, DriverResult{pick(20) == 0 ? 2 : 0});
       if (address) live.push_back(address);
@@ -278,17 +356,21 @@ TEST_P(RandomProgram, KeepsEveryPromise) {
       const std::size_t which = pick(live.size());
       program.free(live[which]);
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
-    } else if (what < 80 && !live.empty()) {
+    } else if (what < 80 && !live.empty() && step >= first_launch) {
       std::vector<Address> arguments;
       for (std::size_t n = 1 + pick(4); n > 0; --n) arguments.push_back(live[pick(live.size())]);
       program.launch(arguments, {static_cast<std::uint32_t>(1 + pick(3))});
+    } else if (what < 84 && !live.empty()) {
+      program.copy(live[pick(live.size())], live[pick(live.size())], Bytes(1 + (pick(40) << 20)));
+    } else if (what < 88 && !live.empty()) {
+      program.fill(live[pick(live.size())], Bytes(1 + (pick(250) << 20)));
     } else {
       program.finish_one(pick(5) == 0 ? MoveOutcome::failed : MoveOutcome::done);
     }
     ASSERT_EQ(program.engine().check_invariants(), "") << "step " << step;
     const DeviceTotals totals = program.totals();
     ASSERT_LE(totals.resident + totals.arriving, totals.window) << "step " << step;
-    ASSERT_LE(program.on_card(), totals.budget) << "step " << step;
+    ASSERT_LE(program.on_card() + totals.plain + totals.reserved, totals.budget) << "step " << step;
   }
   EXPECT_EQ(program.engine().ignored_events(), 0U);
 }
@@ -296,7 +378,9 @@ TEST_P(RandomProgram, KeepsEveryPromise) {
 INSTANTIATE_TEST_SUITE_P(Modes, RandomProgram,
                          ::testing::Combine(::testing::Values(ModeName::demand, ModeName::alloc_prefetch,
                                                               ModeName::arrival, ModeName::adaptive),
-                                            ::testing::Range(1U, 6U)));
+                                            ::testing::Range(1U, 6U),
+                                            ::testing::Values(Machine{96_MiB, 512_MiB}, Machine{13_MiB, 300_MiB},
+                                                              Machine{96_MiB, 60_MiB})));
 
 }  // namespace
 }  // namespace spillway::policy

@@ -1,9 +1,11 @@
 // A program, a driver and an engine in one, for tests: calls become events, decisions are carried out at once or when
-// the test says, and a plain second set of books (the "card") says what HBM would really hold.
+// the test says, and a plain second set of books (the "card") says what HBM would really hold: by the moves carried
+// out, and by the page faults of launches, which bring in what is neither in HBM nor mapped (AccessedBy).
 #pragma once
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -38,6 +40,9 @@ class ScriptedProgram {
       ids_[address] = id;
       bytes_[id] = bytes;
       backing_[id] = backing;
+      if (backing == Backing::managed && kind != AllocationKind::stretchable) {
+        pages_[id].resize((bytes.count() + kChunk.count() - 1) / kChunk.count());
+      }
     }
     send(AllocationSettled{id, result.ok() ? address : Address{}, bytes, backing, result});
     finish_blocking();
@@ -49,6 +54,7 @@ class ScriptedProgram {
     send(FreeRequested{id, {}});
     std::erase_if(open_, [&](const Decision& d) { return std::get<MoveRange>(d.body).allocation == id; });
     std::erase_if(on_card_, [&](const auto& chunk) { return chunk.first.first == id; });
+    pages_.erase(id);
     send(Freed{id, {}});
     ids_.erase(address);
   }
@@ -64,6 +70,20 @@ class ScriptedProgram {
     }
     send(Launched{shape->second, {}});
     finish_blocking();
+    for (const Address argument : arguments) touch(std::prev(ids_.upper_bound(argument))->second);
+  }
+
+  // Into or out of the first `bytes` of an allocation, by the driver.
+  void copy(Address to, Address from, Bytes bytes) {
+    send(Copied{{}, CopyKind::device_to_device, to, from, bytes});
+    finish_blocking();
+    touch(ids_.at(to), bytes);
+    touch(ids_.at(from), bytes);
+  }
+  void fill(Address address, Bytes bytes) {
+    send(Filled{{}, address, bytes});
+    finish_blocking();
+    touch(ids_.at(address), bytes);
   }
 
   void pass(Nanoseconds time) { now_ = now_ + time; }
@@ -87,10 +107,11 @@ class ScriptedProgram {
     last_.assign(all_.begin() + static_cast<std::ptrdiff_t>(before), all_.end());
     for (const Decision& decision : last_) {
       if (std::holds_alternative<MoveRange>(decision.body)) open_.push_back(decision);
+      if (const auto* advice = std::get_if<AdviseRange>(&decision.body)) advise(*advice);
     }
   }
 
-  // Bytes of managed chunks that the card would hold by the moves carried out so far.
+  // Bytes of managed chunks that the card would hold by what was carried out and touched so far.
   [[nodiscard]] Bytes on_card() const {
     Bytes total;
     for (const auto& [chunk, bytes] : on_card_) total += bytes;
@@ -105,6 +126,8 @@ class ScriptedProgram {
   [[nodiscard]] bool chunk_on_card(Address address, Bytes offset) const {
     return on_card_.contains({ids_.at(address), offset});
   }
+  // What the driver answers to the next blocking moves; done where the list ends.
+  void answer_moves(std::deque<MoveOutcome> outcomes) { outcomes_ = std::move(outcomes); }
   [[nodiscard]] AllocationId id(Address address) const { return ids_.at(address); }
   [[nodiscard]] Backing backing(Address address) const { return backing_.at(ids_.at(address)); }
   [[nodiscard]] const std::vector<Decision>& decisions() const { return all_; }
@@ -114,6 +137,37 @@ class ScriptedProgram {
   Engine& engine() { return engine_; }
 
  private:
+  struct Page {
+    bool mapped = false;
+    bool prefers_host = false;
+    bool on_host = false;
+  };
+
+  void advise(const AdviseRange& advice) {
+    const auto found = pages_.find(advice.allocation);
+    if (found == pages_.end()) return;
+    for (Bytes at = advice.offset; at < advice.offset + advice.bytes; at += kChunk) {
+      Page& page = found->second.at(at.count() / kChunk.count());
+      if (advice.advice == Advice::accessed_by) page.mapped = true;
+      if (advice.advice == Advice::unset_accessed_by || advice.advice == Advice::probe) page.mapped = false;
+      if (advice.advice == Advice::prefer_host) page.prefers_host = true;
+      if (advice.advice == Advice::prefer_device || advice.advice == Advice::unset_preferred) page.prefers_host = false;
+    }
+  }
+  // As the driver does it, all of the allocation or its first `bytes`. With a preferred location pages stay there.
+  void touch(AllocationId id, Bytes bytes = Bytes(~std::uint64_t{})) {
+    const auto found = pages_.find(id);
+    if (found == pages_.end()) return;
+    for (std::size_t i = 0; i < found->second.size(); ++i) {
+      Page& page = found->second[i];
+      const Bytes at = kChunk * i;
+      if (at >= bytes) break;
+      if (on_card_.contains({id, at}) || (page.on_host && page.mapped)) continue;
+      page.on_host = page.prefers_host;
+      if (!page.prefers_host) on_card_[{id, at}] = std::min(kChunk, bytes_.at(id) - at);
+    }
+  }
+
   void finish_blocking() {
     for (;;) {
       const auto move = std::find_if(open_.begin(), open_.end(), [](const Decision& decision) {
@@ -122,12 +176,18 @@ class ScriptedProgram {
       if (move == open_.end()) return;
       const Decision decision = *move;
       open_.erase(move);
-      finish(decision, MoveOutcome::done);
+      MoveOutcome outcome = MoveOutcome::done;
+      if (!outcomes_.empty()) {
+        outcome = outcomes_.front();
+        outcomes_.pop_front();
+      }
+      finish(decision, outcome);
     }
   }
   void finish(const Decision& decision, MoveOutcome outcome) {
     const auto& move = std::get<MoveRange>(decision.body);
     for (Bytes at = move.offset; outcome == MoveOutcome::done && at < move.offset + move.bytes; at += kChunk) {
+      pages_.at(move.allocation).at(at.count() / kChunk.count()).on_host = move.to != Placement::device;
       if (move.to == Placement::device) {
         on_card_[{move.allocation, at}] = std::min(kChunk, move.offset + move.bytes - at);
       } else {
@@ -141,10 +201,12 @@ class ScriptedProgram {
   std::vector<Decision> all_;
   std::vector<Decision> last_;
   std::deque<Decision> open_;
+  std::deque<MoveOutcome> outcomes_;
   std::map<Address, AllocationId> ids_;
   std::map<AllocationId, Bytes> bytes_;
   std::map<AllocationId, Backing> backing_;
   std::map<std::pair<AllocationId, Bytes>, Bytes> on_card_;  // by offset of the chunk
+  std::map<AllocationId, std::vector<Page>> pages_;          // managed only
   std::map<std::string, LaunchShapeId> shapes_;
   Nanoseconds now_;
   std::uint32_t last_allocation_ = 0;

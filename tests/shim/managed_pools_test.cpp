@@ -104,7 +104,7 @@ PoolStream stream(std::uint64_t number, CUcontext context = kContext) {
 
 class Pools : public testing::Test {
  protected:
-  Pools() { pools_.pool_seen(kPool, {0}); }
+  Pools() { pools_.pool_seen(kPool, {{0}, ManagedPools::Service::ours}); }
   Address allocate(Bytes bytes, std::uint64_t on, Wait may_wait = Wait::yes) {
     PoolRequest request;
     request.pool = kPool;
@@ -331,7 +331,7 @@ TEST_F(Pools, ADestroyedPoolsMemoryLivesUntilItIsFreed) {
   EXPECT_FALSE(pools_.serves(kPool, {0}));
   EXPECT_TRUE(pools_.block_at(block));
   // The name of the pool may be another's now.
-  pools_.pool_seen(kPool, {0});
+  pools_.pool_seen(kPool, {{0}, ManagedPools::Service::ours});
   EXPECT_EQ(pools_.figures(kPool).reserved, Bytes());
   EXPECT_EQ(free(block, 1), CUDA_SUCCESS);
   EXPECT_NE(allocate(40_MiB, 1), block);
@@ -467,7 +467,7 @@ TEST(PoolThreads, AllocateAndFreeSideBySide) {
   PretendedDriver driver;
   driver.room = 400_MiB;
   ManagedPools pools(driver);
-  pools.pool_seen(kPool, {0});
+  pools.pool_seen(kPool, {{0}, ManagedPools::Service::ours});
   std::vector<std::thread> threads;
   std::atomic<int> refused{0};
   for (std::uint64_t number = 1; number <= 4; ++number) {

@@ -122,12 +122,12 @@ void MemoryMap::give_small(const Allocation& allocation) {
 }
 
 CUresult MemoryMap::allocate(MemoryKind kind, std::uint64_t bytes, const Context& context, unsigned flags,
-                             Allocation*& out) {
+                             Allocation*& out, std::optional<int> device) {
   Allocation made;
   made.bytes = bytes;
   made.kind = kind;
   made.context = &context;
-  made.device = context.device;
+  made.device = device.value_or(context.device);
   made.flags = flags;
   if (bytes > kRange / 2) return CUDA_ERROR_OUT_OF_MEMORY;
   std::optional<std::uint64_t> address;

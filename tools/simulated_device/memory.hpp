@@ -73,7 +73,9 @@ class MemoryMap {
   bool reserve_ranges();
 
   // Makes the memory and notes it. Charges the device for kinds that live there (and evicts managed pages for it).
-  CUresult allocate(MemoryKind kind, std::uint64_t bytes, const Context& context, unsigned flags, Allocation*& out);
+  // On the context's device, or on another one.
+  CUresult allocate(MemoryKind kind, std::uint64_t bytes, const Context& context, unsigned flags, Allocation*& out,
+                    std::optional<int> device = std::nullopt);
   // Notes memory made elsewhere (registered, imported, mappings).
   Allocation& note(Allocation allocation);
   // Frees what `allocate` or `note` made; the caller has waited for the device.

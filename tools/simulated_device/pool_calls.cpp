@@ -59,7 +59,7 @@ CUresult allocate_from(CUmemoryPool handle, std::size_t bytes, CUstream stream_h
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Allocation* made = nullptr;
-  SPILLWAY_RETURN_IF_FAILED(world().memory.allocate(MemoryKind::pool, bytes, *stream->context, 0, made));
+  SPILLWAY_RETURN_IF_FAILED(world().memory.allocate(MemoryKind::pool, bytes, *stream->context, 0, made, pool->device));
   made->pool = handle;
   pool->used += made->reserved;
   pool->used_peak = std::max(pool->used_peak, pool->used);
@@ -99,10 +99,12 @@ CUresult device_set_mem_pool(CUdevice device, CUmemoryPool pool) {
   return CUDA_SUCCESS;
 }
 
-CUresult mem_alloc_async(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
+CUresult mem_alloc_async(CUdeviceptr* pointer, size_t bytes, CUstream handle) {
   Context* context = nullptr;
   SPILLWAY_RETURN_IF_FAILED(need_context(context));
-  return allocate_from(current_pool(context->device), bytes, stream, pointer);
+  std::shared_ptr<Stream> stream;
+  SPILLWAY_RETURN_IF_FAILED(find_stream(handle, stream));
+  return allocate_from(current_pool(stream->context->device), bytes, handle, pointer);
 }
 
 CUresult mem_alloc_from_pool_async(CUdeviceptr* pointer, size_t bytes, CUmemoryPool pool, CUstream stream) {

@@ -88,10 +88,20 @@ std::string report_json() {
   return out.str();
 }
 
+void note_late_call(EntryPoint entry) {
+  const World& w = world();
+  if (w.settings.report_path.empty()) return;
+  std::FILE* file = std::fopen((w.settings.report_path + ".late").c_str(), "a");
+  if (file == nullptr) return;
+  std::fprintf(file, "%s\n", symbol_of(entry));
+  std::fclose(file);
+}
+
 void write_report() {
   World& w = world();
   if (w.forked) return;
   const std::lock_guard lock(w.mutex);
+  w.ending = true;
   if (w.settings.report_path.empty()) return;
   std::FILE* file = std::fopen(w.settings.report_path.c_str(), "w");
   if (file == nullptr) {

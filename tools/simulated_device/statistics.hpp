@@ -38,6 +38,9 @@ struct Statistics {
 
 // Writes the JSON report to the path of SPILLWAY_SIMULATED_REPORT; nothing when it is not set.
 void write_report();
+// After it: the real driver begins to end then, and a call that is still in it, or comes later, may not end well. Its
+// name is added to a file of the report's name and ".late".
+void note_late_call(EntryPoint entry);
 std::string report_json();
 
 }  // namespace spillway::simulated

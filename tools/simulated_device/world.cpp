@@ -80,6 +80,7 @@ Entering::Entering(EntryPoint entry) {
     lock_.lock();
     advance_thread(std::chrono::nanoseconds(fault.delay).count());
   }
+  if (w.ending) note_late_call(entry);
   result_ = fault.result;
   advance_thread(costs::kCall);
   lock_of_call = &lock_;

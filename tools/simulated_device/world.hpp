@@ -56,6 +56,7 @@ struct Device {
 
 struct World {
   std::mutex mutex;
+  bool ending = false;  // the report is written
   std::condition_variable changed;
 
   Settings settings;

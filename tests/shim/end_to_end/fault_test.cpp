@@ -27,7 +27,7 @@ const std::vector<Program>& programs() {
        "state check-sum"},
       {"decode",
        {DECODE_KV, "--requests", "12", "--resident", "4", "--context", "128", "--steps", "3"},
-       "8MiB",
+       "12MiB",
        "cache check-sum"}};
   return all;
 }

@@ -322,7 +322,12 @@ int main(int argc, char** argv) {
                                                     {"hints_on_plain", hints_on_plain},
                                                     {"asks_during_a_free", asks_during_a_free},
                                                     {"takes_room_away", takes_room_away},
-                                                    {"asks_at_the_start", asks_at_the_start}};
+                                                    {"asks_at_the_start", asks_at_the_start},
+                                                    {"pool_frees", pool_frees},
+                                                    {"pools_of_another_device", pools_of_another_device},
+                                                    {"too_large_in_a_wrong_stream", too_large_in_a_wrong_stream},
+                                                    {"many_small", many_small},
+                                                    {"leaves_at_once", leaves_at_once}};
   const auto scenario = scenarios.find(name);
   if (scenario == scenarios.end()) {
     std::fprintf(stderr, "probe: no scenario %s\n", name.c_str());

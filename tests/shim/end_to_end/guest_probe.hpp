@@ -101,6 +101,13 @@ void raw_forks();
 void error_reused(const char* path);
 void error_closed(const char* path);
 
+// Of guest_probe_ends.cpp.
+void pool_frees();
+void pools_of_another_device();
+void too_large_in_a_wrong_stream();
+void many_small();
+void leaves_at_once();
+
 // Of guest_probe_refusals.cpp.
 void wrong_and_too_large();
 void captured_allocation();

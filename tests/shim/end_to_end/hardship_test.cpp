@@ -115,7 +115,12 @@ TEST(Hardship, ABudgetThatOurOwnContextFillsIsNamedWithTheRemedy) {
   const SimulatedResult result = run_simulated(run);
   EXPECT_THAT(result.process.err, HasSubstr("the budget of 3 MiB leaves nothing for the program"));
   EXPECT_THAT(result.process.err, HasSubstr("takes 2 MiB of it"));
-  EXPECT_THAT(result.process.err, HasSubstr("memory.device_budget (--device-budget) to 130 MiB or more"));
+  EXPECT_THAT(result.process.err, HasSubstr("the least that works is memory.device_budget = 4 MiB (--device-budget)"));
+  // And it does.
+  run.budget = "4MiB";
+  const SimulatedResult least = run_simulated(run);
+  EXPECT_EQ(least.process.out, "sum 18\n") << least;
+  EXPECT_THAT(least.process.err, Not(HasSubstr("leaves nothing")));
   run.budget = "24MiB";
   EXPECT_THAT(run_simulated(run).process.err, Not(HasSubstr("leaves nothing")));
 }
