@@ -347,11 +347,24 @@ std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
   return pieces;
 }
 
+// What comes and goes and is in HBM now has its room; what is on the host wants some when it comes again.
+Bytes Adaptive::transient_in_hbm(DeviceIndex device) const {
+  Bytes sum;
+  for (const auto& [id, birth] : births_) {
+    if (!birth.transient || !books_.residency.holds(id) || books_.residency.device(id) != device) continue;
+    const std::vector<Chunk>& chunks = books_.residency.chunks(id);
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      if (in_hbm(chunks[index].at)) sum += books_.residency.chunk_bytes(id, {index});
+    }
+  }
+  return sum;
+}
+
 void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
   const std::vector<Piece> pieces = pieces_of(device);
   PlannerLimits limits;
   limits.room = books_.room(device);
-  limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_live_);
+  limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
   limits.host_room = books_.host_room();
   const Exchange exchange = plan_exchange(pieces, limits, costs_);
   if (exchange.empty()) return;

@@ -74,6 +74,7 @@ class Adaptive : public Arrival {
   void round_of_sparse_ranges(const Use& use);
   void plan(LaunchNumber launch);
   void plan_device(DeviceIndex device, LaunchNumber launch);
+  [[nodiscard]] Bytes transient_in_hbm(DeviceIndex device) const;
   void match_rules();
   void take_back();
   // After taking back: did it help? If not, the change was not to blame.
