@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "policy/access_history.hpp"
+#include "policy/chunk_needs.hpp"
 #include "policy/classes.hpp"
 #include "policy/cost_table.hpp"
 #include "policy/crossings.hpp"
@@ -69,6 +70,7 @@ class Adaptive : public Arrival {
   void end_of_iteration();
   [[nodiscard]] std::uint64_t weight(LaunchNumber last, LaunchCount period) const;
   [[nodiscard]] LaunchCount round() const;  // the iterations that are planned for at once
+  [[nodiscard]] std::uint64_t iterations_known(LaunchCount length) const;
   void profile_latest(LaunchCount length);
   // After each launch: tells the sparse ranges that a round is over.
   void round_of_sparse_ranges(const Use& use);
@@ -92,6 +94,7 @@ class Adaptive : public Arrival {
   Forecast forecast_;
   IterationProfile profile_;
   AccessHistory history_;
+  ChunkNeeds needs_;
   Classes classes_;
   CostTable costs_;
   LearnedCrossings crossings_;
