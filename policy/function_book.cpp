@@ -6,6 +6,8 @@
 namespace spillway::policy {
 namespace {
 
+constexpr double kColumnsACrossing = 256;
+
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(),
                      [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
@@ -65,14 +67,22 @@ std::string_view FunctionBook::label(FunctionId function) const {
   return entry == functions_.end() ? std::string_view("unnamed") : std::string_view(entry->second.label);
 }
 
-double default_crossings(FunctionKind kind, std::uint64_t threads, Bytes span_bytes) {
-  if (kind == FunctionKind::sparse) return 0.1;
-  if (kind != FunctionKind::matrix || span_bytes == Bytes()) return 1;
-  // Tiles of 128 x 256 outputs by 384 threads; a square operand of 2-byte elements has side / 128 rows of tiles, and is
-  // read once for each column of tiles.
-  const double side = std::sqrt(static_cast<double>(span_bytes.count()) / 2);
+double operand_columns(std::size_t position, std::span<const Bytes> extents, std::uint64_t threads) {
+  constexpr double kElement = 2;
+  const auto bytes = [extents](std::size_t at) { return std::max(static_cast<double>(extents[at].count()), 1.0); };
+  if (extents.size() >= 3) {
+    if (position >= 2) return 0;
+    return std::sqrt(bytes(1 - position) * bytes(2) / bytes(position) / kElement);
+  }
+  const double side = std::sqrt(bytes(position) / kElement);
   const double tiles = static_cast<double>(threads) / 384;
-  return std::clamp(tiles / std::max(1.0, side / 128), 1.0, 16.0);
+  return kColumnsACrossing * tiles / std::max(1.0, side / 128);
+}
+
+double default_crossings(FunctionKind kind, double columns) {
+  if (kind == FunctionKind::sparse) return 0.1;
+  if (kind != FunctionKind::matrix) return 1;
+  return std::clamp(columns / kColumnsACrossing, 1.0, 16.0);
 }
 
 }  // namespace spillway::policy

@@ -25,7 +25,6 @@ std::optional<double> UseCrossings::measured(LaunchShapeId shape, const LaunchSi
 }
 
 SpanCrossings UseCrossings::of(const IterationProfile& profile, SpanId span) {
-  const Bytes bytes = spans_.span(span).bytes;
   SpanCrossings sum;
   const ProfiledUse* part = nullptr;  // the use before, if it was one of a list
   for (const ProfiledUse& use : profile.uses(span)) {
@@ -38,7 +37,7 @@ SpanCrossings UseCrossings::of(const IterationProfile& profile, SpanId span) {
     if (goes_on) continue;
     const auto measured = this->measured(use.shape, site);
     const double crossings =
-        measured ? *measured : default_crossings(known_.functions.kind(site.function), site.threads, bytes);
+        measured ? *measured : default_crossings(known_.functions.kind(site.function), use.columns);
     sum.all += crossings;
     sum.most = std::max(sum.most, crossings);
   }
