@@ -15,14 +15,14 @@ void ChunkNeeds::add(const IterationProfile& profile, const SpanMap& spans, UseC
     const Span span = spans.span(id);
     if (!span.allocation) continue;
     const double each = crossings.of(profile, id).all;
-    std::vector<float>& chunks = crossings_[span.allocation];
+    std::vector<double>& chunks = crossings_[span.allocation];
     const std::uint64_t end = span.offset.count() + span.bytes.count();
     const std::size_t count = (end + kChunk.count() - 1) / kChunk.count();
     if (chunks.size() < count) chunks.resize(count);
     for (std::uint64_t at = span.offset.count(); at < end;) {
       const std::uint64_t chunk = at / kChunk.count();
       const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
-      chunks[chunk] += static_cast<float>(each * static_cast<double>(stop - at) / static_cast<double>(kChunk.count()));
+      chunks[chunk] += each * static_cast<double>(stop - at) / static_cast<double>(kChunk.count());
       at = stop;
     }
   }

@@ -2,7 +2,7 @@
 // each iteration, mostly in turns, so one iteration tells only half of it: a chunk that is used in every second one is
 // worth half of its crossings, and the same in both.
 //
-// Memory: four bytes a chunk.
+// Memory: eight bytes a chunk.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class ChunkNeeds {
 
  private:
   std::vector<LaunchNumber> first_launches_;                         // of the iterations
-  std::unordered_map<AllocationId, std::vector<float>> crossings_;  // by chunk, summed
+  std::unordered_map<AllocationId, std::vector<double>> crossings_;  // by chunk, summed
 };
 
 }  // namespace spillway::policy

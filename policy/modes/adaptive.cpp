@@ -378,7 +378,7 @@ Bytes Adaptive::transient_in_hbm(DeviceIndex device) const {
 }
 
 void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
-  const std::vector<Piece> pieces = pieces_of(device);
+  std::vector<Piece> pieces = pieces_of(device);
   PlannerLimits limits;
   limits.room = books_.room(device);
   limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
