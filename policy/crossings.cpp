@@ -8,6 +8,9 @@ namespace {
 
 constexpr std::uint32_t kEnough = 2;   // times each way
 constexpr double kMostCrossings = 64;  // beyond it something else made the kernel slow
+// Weights of a launch in the mean of long times, once there are many: of one that is longer, and of one that is not.
+constexpr double kLonger = 1.0 / 32;
+constexpr double kShorter = 1.0 / 512;
 // Less of it on the host says nothing: the difference drowns in what times differ by anyway.
 constexpr double kTellingShare = 0.25;
 
@@ -52,18 +55,30 @@ void LearnedCrossings::timed(const LaunchKind& kind, Bytes on_host, Nanoseconds 
       evidence.mapped_bytes = host;
     }
     ++evidence.mapped;
+    const double weight = evidence.mapped == 1 ? 1 : time > evidence.long_time ? kLonger : kShorter;
+    evidence.long_time += weight * (time - evidence.long_time);
+    evidence.long_bytes += weight * (host - evidence.long_bytes);
   }
 }
 
-std::optional<double> LearnedCrossings::crossings(const Evidence& evidence, const CostTable& costs) {
+std::optional<double> LearnedCrossings::crossings(const Evidence& evidence, double time, double bytes,
+                                                  const CostTable& costs) {
   if (evidence.resident < kEnough || evidence.mapped < kEnough) return std::nullopt;
-  const double excess = static_cast<double>((evidence.mapped_time - evidence.resident_time).count()) * 1e-9;
-  return std::clamp(excess * costs.link_in / evidence.mapped_bytes, 0.0, kMostCrossings);
+  const double excess = (time - static_cast<double>(evidence.resident_time.count())) * 1e-9;
+  return std::clamp(excess * costs.link_in / bytes, 0.0, kMostCrossings);
+}
+
+std::optional<double> LearnedCrossings::in_part_of(const LaunchKind& kind, const CostTable& costs) const {
+  const auto found = kinds_.find(kind);
+  if (found == kinds_.end()) return std::nullopt;
+  return crossings(found->second, found->second.long_time, found->second.long_bytes, costs);
 }
 
 std::optional<double> LearnedCrossings::of(const LaunchKind& kind, const CostTable& costs) const {
   const auto found = kinds_.find(kind);
-  return found == kinds_.end() ? std::nullopt : crossings(found->second, costs);
+  if (found == kinds_.end()) return std::nullopt;
+  return crossings(found->second, static_cast<double>(found->second.mapped_time.count()), found->second.mapped_bytes,
+                   costs);
 }
 
 std::optional<Nanoseconds> LearnedCrossings::resident_time(const LaunchKind& kind) const {
@@ -74,7 +89,7 @@ std::optional<Nanoseconds> LearnedCrossings::resident_time(const LaunchKind& kin
 
 std::size_t LearnedCrossings::known(const CostTable& costs) const {
   return static_cast<std::size_t>(std::count_if(
-      kinds_.begin(), kinds_.end(), [&](const auto& entry) { return crossings(entry.second, costs).has_value(); }));
+      kinds_.begin(), kinds_.end(), [&](const auto& entry) { return of(entry.first, costs).has_value(); }));
 }
 
 }  // namespace spillway::policy

@@ -4,6 +4,10 @@
 // crossings = (time mapped - time resident) x link / bytes on the host. Times are pooled over launches of one function
 // with as many threads and as many bytes (the layers of a model), and the shortest counts, as whatever else is going on
 // only makes a kernel slower. What one launch has on the host is taken to cross alike.
+//
+// A launch that reads a part of what it is told takes longer or shorter with where that part is, and its shortest time
+// is that of a part which happened to be in HBM. For those a mean counts in which longer times weigh more: what it
+// crosses while that part is on the host, also for some time after it was brought in.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +40,7 @@ class LearnedCrossings {
   void timed(const LaunchKind& kind, Bytes on_host, Nanoseconds duration);
   // Nothing without evidence: two times each way, at least.
   [[nodiscard]] std::optional<double> of(const LaunchKind& kind, const CostTable& costs) const;
+  [[nodiscard]] std::optional<double> in_part_of(const LaunchKind& kind, const CostTable& costs) const;
   // Resident time, if it was seen.
   [[nodiscard]] std::optional<Nanoseconds> resident_time(const LaunchKind& kind) const;
   [[nodiscard]] std::size_t known(const CostTable& costs) const;  // kinds with evidence
@@ -48,8 +53,12 @@ class LearnedCrossings {
     Nanoseconds resident_time;  // shortest
     Nanoseconds mapped_time;    // shortest for each byte on the host
     double mapped_bytes = 0;    // on the host in that one
+    double long_time = 0;       // mean of those with bytes on the host in which the longer weigh more, in nanoseconds
+    double long_bytes = 0;      // on the host in them
   };
-  [[nodiscard]] static std::optional<double> crossings(const Evidence& evidence, const CostTable& costs);
+  // Nanoseconds and bytes on the host of a launch, made into crossings.
+  [[nodiscard]] static std::optional<double> crossings(const Evidence& evidence, double time, double bytes,
+                                                       const CostTable& costs);
   std::unordered_map<LaunchKind, Evidence, LaunchKindHash> kinds_;
 };
 

@@ -9,6 +9,9 @@ namespace {
 
 constexpr double kNews = 0.25;        // weight of an epoch in a family's rate
 constexpr double kLeastRate = 0.03;   // a probe counts for so many hits at least
+// Epochs that anything is expected to stay in use. What has lasted ends some time, and beyond this more is lost by what
+// leaves in exchange, where that is in use as well and nobody tells.
+constexpr double kMostStay = 8;
 constexpr double kLeastShare = 0.02;  // of a family that is hot
 // No iteration counts for more.
 constexpr std::int64_t kMostPassed = 1'000'000'000;
@@ -172,12 +175,15 @@ const HeatBlock* Heat::hit(AllocationId allocation, ChunkIndex chunk) {
   HeatBlock* block = find(allocation, chunk);
   if (block == nullptr || block->probe != chunk) return nullptr;
   drop_probe(*block);
+  const bool before = block->seen == HeatBlock::Seen::hot;
+  const std::uint32_t since = epoch_ - block->hit_at;
+  if (before) families_[block->family].lasted += since;
   seen_through(*block, true);
   credit_ -= kHitCost.count();
   earnable_ += kHitCost.count() / 2;
   block->told_before = block->told_at;
   block->told_at = epoch_;
-  block->streak = block->hit_at + 1 >= epoch_ && block->hit_at != 0 ? block->streak + 1 : 1;
+  block->streak = before ? block->streak + since : 1;
   block->hit_at = epoch_;
   return block;
 }
@@ -310,6 +316,11 @@ void Heat::next_epoch(std::vector<ChunkRange>& map) {
   for (auto& [key, block] : blocks_) {
     // Set before this epoch began, and not used in all of it.
     if (block.probe && block.set_at < epoch_) {
+      if (block.seen == HeatBlock::Seen::hot) {
+        Family& family = families_[block.family];
+        family.lasted += (epoch_ - block.hit_at) / 2.0;
+        ++family.ended;
+      }
       seen_through(block, false);
       block.streak = 0;
       if (columns_hold(block.family)) {
@@ -381,6 +392,12 @@ double Heat::hot_share(std::uint64_t family) const {
 std::uint32_t Heat::first_probes(std::uint64_t family) const {
   const auto found = families_.find(family);
   return found == families_.end() ? 0 : found->second.first;
+}
+
+double Heat::stays_hot(const HeatBlock& block) const {
+  const auto found = families_.find(block.family);
+  const double usual = found == families_.end() ? 0 : (found->second.lasted + 1) / (found->second.ended + 1);
+  return std::min(std::max(block.streak + 1.0, usual), kMostStay);
 }
 
 // What the whole range crosses, its hot part does.

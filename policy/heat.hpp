@@ -56,7 +56,7 @@ struct HeatBlock {
   std::uint32_t hit_at = 0;         // epoch in which it was last known to be in use; 0: never
   std::uint32_t told_at = 0;        // epochs in which its own probe was used: the last
   std::uint32_t told_before = 0;    // and the one before
-  std::uint32_t streak = 0;         // epochs in a row in which its probe was used
+  std::uint32_t streak = 0;         // epochs since it began to be found in use, each time that it was asked
 };
 
 class Heat {
@@ -106,6 +106,9 @@ class Heat {
   [[nodiscard]] std::uint32_t first_probes(std::uint64_t family) const;
   // Crossings of each byte in an iteration, were the block on the host and hot.
   [[nodiscard]] double hot_crossings(const HeatBlock& block) const;
+  // Epochs for which a block in use is expected to stay so: as long again as it has been, or as blocks of its family are
+  // usually, if that is longer.
+  [[nodiscard]] double stays_hot(const HeatBlock& block) const;
   // Times what is known of a chunk's span: what this chunk is worth. 1 where nothing is known to be sparse.
   [[nodiscard]] double factor(AllocationId allocation, ChunkIndex chunk, Where at) const;
   // Used in this epoch or the one before, as far as is known.
@@ -132,6 +135,9 @@ class Heat {
     std::uint32_t apart = 0;     // and of which some were
     [[nodiscard]] bool columns_hold() const { return together >= kTogether && kTogether * apart <= together; }
     double rate = 1;  // of probes, in an epoch, that are used
+    // How long blocks are in use: epochs between a hit and the next word of that block, and how often that was no.
+    double lasted = 0;
+    double ended = 0;
   };
   HeatBlock* find(AllocationId allocation, ChunkIndex chunk);
   void set_probe(HeatBlock& block, ChunkIndex chunk);

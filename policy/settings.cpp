@@ -254,9 +254,9 @@ constexpr auto kTable = std::to_array<SettingRow>({
                [](Settings& s, std::string_view text) { return read_share(s.telemetry_sample, text); },
                [](const Settings& s) { return percent_text(s.telemetry_sample); }},
     SettingRow{
-        "telemetry.probes", "probes", SettingKind::choice, "one of: auto, off", "off", kSwitchList,
+        "telemetry.probes", "probes", SettingKind::choice, "one of: auto, off", "auto", kSwitchList,
         "Chunks of sparse ranges (caches, embeddings) left unmapped on the host, to learn by their faults what is "
-        "in use: auto does so while CUPTI tells of them; off never does. An experiment.",
+        "in use: auto does so while CUPTI tells of them; off never does.",
         [](Settings& s, std::string_view text) { return choose(s.probes, text, kSwitches, kSwitchList); },
         [](const Settings& s) { return chosen(s.probes, kSwitches); }},
     SettingRow{"trace.path", "trace_path", SettingKind::text, "text", "",

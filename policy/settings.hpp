@@ -47,7 +47,7 @@ struct Settings {
   std::uint32_t iteration_lookahead = 1;
   Switch cupti = Switch::automatic;
   double telemetry_sample = 5.0;  // percent of launches whose kernels are timed; 0: none
-  Switch probes = Switch::off;    // on the one GPU where they were tried they found nothing (docs/driver_facts.md)
+  Switch probes = Switch::automatic;
   std::string trace_path;         // empty: no trace; %p pid, %t start time, %h host, %r rank
   Bytes trace_max_size;           // of the file; zero: no limit
   std::string log_level = "info";

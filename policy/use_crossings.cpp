@@ -20,7 +20,11 @@ bool is_list_use(const LaunchSite& site, std::uint16_t argument) {
 std::optional<double> UseCrossings::measured(LaunchShapeId shape, const LaunchSite& site) {
   const auto [entry, fresh] = evidence_.try_emplace(shape);
   if (!fresh) return entry->second;
-  if (const auto kind = launch_kind(site, spans_)) entry->second = known_.crossings.of(*kind, known_.costs);
+  const FunctionKind of = known_.functions.kind(site.function);
+  const bool in_part = of == FunctionKind::attention || of == FunctionKind::sparse;
+  if (const auto kind = launch_kind(site, spans_)) {
+    entry->second = in_part ? known_.crossings.in_part_of(*kind, known_.costs) : known_.crossings.of(*kind, known_.costs);
+  }
   return entry->second;
 }
 

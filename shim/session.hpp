@@ -162,6 +162,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   void finish_launches(const Work& work) const;
   void start_telemetry(std::uint32_t device_count);
   [[nodiscard]] Telemetry::Use telemetry_use() const;  // with the lock
+  // A little of it, in passing: it wakes CUPTI's page counters.
+  void make_managed_memory();
   void telemetry_reports(std::vector<policy::EventBody> events);
   void run_policy_thread();
   // The program has no thread left; does not return.

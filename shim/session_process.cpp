@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "shim/advice.hpp"
 #include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/log.hpp"
@@ -135,15 +136,34 @@ void Session::start_telemetry(std::uint32_t device_count) {
   if (!wanted || (settings_.mode != policy::ModeName::adaptive && settings_.trace_path.empty())) return;
   telemetry_ = std::make_unique<Telemetry>(
       TelemetryPlan{settings_.telemetry_sample, started_, device_count},
-      [this](std::vector<policy::EventBody> events) { telemetry_reports(std::move(events)); });
+      [this](std::vector<policy::EventBody> events) { telemetry_reports(std::move(events)); },
+      [this] { make_managed_memory(); });
   if (!telemetry_->start()) telemetry_.reset();
 }
 
 Telemetry::Use Session::telemetry_use() const {
   const auto spills = [this](const auto& entry) { return engine_.totals({entry.first}).managed > policy::Bytes(); };
   // A trace keeps kernel times for later; decisions are only about memory that may move.
-  const bool some = !settings_.trace_path.empty() || std::any_of(devices_.begin(), devices_.end(), spills);
-  return some ? Telemetry::Use::some : Telemetry::Use::none;
+  if (std::any_of(devices_.begin(), devices_.end(), spills)) return Telemetry::Use::times_and_pages;
+  return settings_.trace_path.empty() ? Telemetry::Use::none : Telemetry::Use::times;
+}
+
+void Session::make_managed_memory() {
+  policy::DeviceIndex device;
+  {
+    const std::unique_lock lock(mutex_);
+    if (devices_.empty()) return;
+    device = {devices_.begin()->first};
+    for (const auto& [index, unused] : devices_) {
+      if (engine_.totals({index}).managed > policy::Bytes()) device = {index};
+    }
+  }
+  migration_.with_context(device, "the waking of page counters", [] {
+    constexpr std::size_t kLeast = 65536;  // never touched, so that it takes no memory
+    const RelaxedCapture relaxed;
+    CUdeviceptr made = 0;
+    if (driver().cuMemAllocManaged(&made, kLeast, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS) driver().cuMemFree_v2(made);
+  });
 }
 
 void Session::telemetry_reports(std::vector<policy::EventBody> events) {

@@ -8,6 +8,10 @@
 // While policy has a use for it, the unified-memory counters stay on between windows and what they tell is reported
 // every few milliseconds: the uses of probes (policy/heat.hpp).
 //
+// Measured (docs/driver_facts.md): CUPTI's counters stay silent until managed memory or a context is made after CUPTI's
+// first call, and switching silent counters off takes 2 s. So they are switched on only where there is managed memory,
+// and `wake` makes a little more.
+//
 // A program that uses CUPTI itself is heard of at the door (cupti_hooks.hpp): the window ends, and all is given back,
 // before its call goes on. Any failure ends telemetry with one message and one note, and changes nothing else.
 //
@@ -17,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -42,9 +47,11 @@ struct TelemetryPlan {
 class Telemetry {
  public:
   using Report = std::function<void(std::vector<policy::EventBody>)>;
+  using Wake = std::function<void()>;
 
   // One a process, never destroyed once `start` has been called.
-  Telemetry(const TelemetryPlan& plan, Report report);
+  // `wake` is called as `report` is.
+  Telemetry(const TelemetryPlan& plan, Report report, Wake wake);
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
 
@@ -55,8 +62,8 @@ class Telemetry {
   // Where launches are told before their call is made: all of them, as the call may be made when a window is open.
   void launched(const policy::WatchedLaunch& launch);
   // After each turn of the policy thread, with the session's lock: what was recorded before `drained` has been told. No
-  // window opens while nobody has a use for it.
-  enum class Use : std::uint8_t { none, some };
+  // window opens while nobody has a use for it. Pages: there is managed memory whose traffic is worth counting.
+  enum class Use : std::uint8_t { none, times, times_and_pages };
   void tick(policy::LaunchNumber latest, policy::LaunchCount iteration, policy::Nanoseconds drained, Use use);
   // After each turn of the policy thread: whether pages shall be watched between windows. Without a lock.
   void watch_pages(bool wanted);
@@ -66,6 +73,10 @@ class Telemetry {
   static void after_fork_in_child();
 
  private:
+  // CUPTI keeps some 8,191 records between flushes; a launch takes microseconds.
+  static constexpr std::chrono::milliseconds kFlushRecordsEvery{5};
+  static constinit std::atomic<Telemetry*> the_one;
+
   enum class Phase : std::uint8_t { idle, asked, open, settling, off };
 
   enum class Work : std::uint8_t { stop, window, begin_pages, end_pages, tell_pages };
@@ -81,9 +92,10 @@ class Telemetry {
   // With `cupti_mutex_`; false if there is no window to be had, and `changed` says why.
   bool open(const Cupti& cupti, policy::TelemetryChanged& changed);
   bool anybody_else(const Cupti& cupti, policy::TelemetryChanged& changed);
-  CUptiResult switch_on(const Cupti& cupti);
+  CUptiResult switch_on(const Cupti& cupti, Use use);
   void switch_off(const Cupti& cupti);
   void give_back(const Cupti& cupti);
+  void wake_counters();
   static void step_aside();
   static void at_exit();
 
@@ -98,6 +110,7 @@ class Telemetry {
 
   const TelemetryPlan plan_;
   const Report report_;
+  const Wake wake_;
   std::atomic<bool> watching_{false};
 
   std::mutex cupti_mutex_;
@@ -105,6 +118,7 @@ class Telemetry {
   const Cupti* cupti_ = nullptr;
   bool kinds_on_ = false;
   bool counters_on_ = false;
+  bool counters_awake_ = false;
   bool buffers_ours_ = false;
   bool exit_watched_ = false;
   std::atomic<bool> pages_on_{false};  // changed with `cupti_mutex_`
@@ -115,6 +129,7 @@ class Telemetry {
   std::condition_variable changed_;
   policy::SampleClock clock_;
   Phase phase_ = Phase::idle;
+  Use use_ = Use::none;
   bool close_ = false;    // the window has had its launches
   bool yielded_ = false;  // the program wants CUPTI
   bool stopping_ = false;

@@ -37,6 +37,7 @@ void Telemetry::begin_pages() {
     return;
   }
   if (!std::exchange(exit_watched_, true)) std::atexit(at_exit);
+  wake_counters();
   report_({TelemetryChanged{TelemetryState::pages_watched, {}}});
 }
 

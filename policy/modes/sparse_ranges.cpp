@@ -259,7 +259,7 @@ std::vector<SparseRanges::Planned> SparseRanges::wanted() const {
       continue;
     }
     const double bytes = static_cast<double>(books_.residency.growth(block.range).count());
-    const double gain = heat_.hot_crossings(block) * bytes / costs_.link_in * iterations_ * (block.streak + 1);
+    const double gain = heat_.hot_crossings(block) * bytes / costs_.link_in * iterations_ * heat_.stays_hot(block);
     const bool joins = before != nullptr && before->range.allocation == block.range.allocation &&
                        before->range.first.value + before->range.count == block.range.first.value &&
                        all.back().range.count + block.range.count <= Heat::kMostBlock;

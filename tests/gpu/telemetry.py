@@ -92,7 +92,7 @@ def faults(topic, mode):
     peak = json.loads(file.read_text())["peak_reserved_bytes"]
     topic.require_headroom(peak * 1.25)
     topic.figures.update(bare_peak_bytes=peak, budget_bytes=peak // 2)
-    topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, *FULL], limit=120)
+    topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, "--probes", "off", *FULL], limit=120)
     own = telemetry_of(topic.stats(trace))
     topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, *FULL], limit=120, witness=witness)
     beside, counted = telemetry_of(topic.stats(trace)), json.loads(witness.read_text())

@@ -45,6 +45,25 @@ TEST(LearnedCrossings, OneWayOrOneTimeIsNoEvidence) {
   EXPECT_EQ(learned.of(kGemm, costs), std::nullopt);
 }
 
+// A paged cache: in one launch of two what it reads lies in HBM.
+TEST(LearnedCrossings, ALaunchThatReadsAPartCountsByItsLongerTimes) {
+  const CostTable costs;
+  LearnedCrossings learned;
+  EXPECT_EQ(learned.in_part_of(kGemm, costs), std::nullopt);
+  for (int i = 0; i < 100; ++i) {
+    learned.timed(kGemm, {}, microseconds(100));
+    learned.timed(kGemm, 32_MiB, i % 2 == 0 ? microseconds(100) : mapped(0.25, 32_MiB, costs));
+  }
+  EXPECT_NEAR(*learned.of(kGemm, costs), 0, 0.001);
+  EXPECT_GT(*learned.in_part_of(kGemm, costs), 0.15);
+  EXPECT_LE(*learned.in_part_of(kGemm, costs), 0.25);
+  // It was brought in: what it would cross on the host is remembered for hundreds of launches, and not for ever.
+  for (int i = 0; i < 200; ++i) learned.timed(kGemm, 32_MiB, microseconds(100));
+  EXPECT_GT(*learned.in_part_of(kGemm, costs), 0.1);
+  for (int i = 0; i < 4000; ++i) learned.timed(kGemm, 32_MiB, microseconds(100));
+  EXPECT_LT(*learned.in_part_of(kGemm, costs), 0.01);
+}
+
 TEST(LearnedCrossings, WhatSlowsAKernelNowAndThenDoesNotCount) {
   const CostTable costs;
   LearnedCrossings learned;
@@ -86,12 +105,17 @@ struct OneUse {
   FunctionBook functions;
   Forecast forecast;
   IterationProfile profile;
-  OneUse() {
+  explicit OneUse(std::string_view function = "sgemm_nn") {
     spans.add({1}, 64_MiB);
-    functions.seen({1}, "sgemm_nn");
+    functions.seen({1}, function);
     book.learn({1}, {1}, 384, 1, {{{1}, {}, 64_MiB, 0}}, spans, {1});
     for (int i = 0; i < 4; ++i) forecast.launched(book.site({1}).key, {1});
     profile.build(forecast, book, spans, forecast.launches(), LaunchCount(2), {1});
+  }
+  void see(AccessHistory& history, const LearnedCrossings& learned, const CostTable& costs) const {
+    const LaunchKnowledge launches{book, functions, learned, costs};
+    UseCrossings crossings(launches, spans);
+    history.iteration(profile, launches, spans, crossings);
   }
 };
 
@@ -100,7 +124,7 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
   AccessHistory history;
   LearnedCrossings learned;
   const CostTable costs;
-  history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
+  one.see(history, learned, costs);
   const SpanId span = one.spans.at({1}, {});
   EXPECT_EQ(history.of(span).crossings, 2) << "two uses that cross once, by default";
   const auto kind = launch_kind(one.book.site({1}), one.spans);
@@ -110,9 +134,24 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
     learned.timed(*kind, {}, microseconds(100));
     learned.timed(*kind, 64_MiB, mapped(8, 64_MiB, costs));
   }
-  history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
+  one.see(history, learned, costs);
   EXPECT_NEAR(history.of(span).crossings, 16, 0.1);
   EXPECT_NEAR(history.of(span).most_crossings, 8, 0.1);
+}
+
+TEST(LearnedCrossings, TheHistoryTakesLongTimesOfWhatReadsAPart) {
+  OneUse one("paged_attention");
+  AccessHistory history;
+  LearnedCrossings learned;
+  const CostTable costs;
+  const auto kind = launch_kind(one.book.site({1}), one.spans);
+  ASSERT_TRUE(kind);
+  for (int i = 0; i < 100; ++i) {
+    learned.timed(*kind, {}, microseconds(100));
+    learned.timed(*kind, 64_MiB, i % 2 == 0 ? microseconds(100) : mapped(1, 64_MiB, costs));
+  }
+  one.see(history, learned, costs);
+  EXPECT_GT(history.of(one.spans.at({1}, {})).crossings, 1.2) << "two uses, which cross once unless it is in HBM";
 }
 
 // Twelve buffers, used once an iteration each, half of which fit. By default all are worth the same, and nothing moves.

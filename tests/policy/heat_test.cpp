@@ -120,6 +120,35 @@ TEST(Heat, WhatIsSeenTellsHotFromColdBlocks) {
   }
 }
 
+// Probes cost, so a block is asked now and then. What was in use whenever it was asked has been in use all the time.
+TEST(Heat, WhatIsAskedSeldomIsInUseInBetween) {
+  Pool pool(32);
+  Heat heat;
+  std::vector<ChunkRange> map;
+  heat.watch(std::vector{pool.range()}, map);
+  heat.pass(kLong);
+  const auto ask = [&](bool used) {
+    probes(heat, pool);
+    const auto probe = heat.block(kPool, {0})->probe;
+    EXPECT_TRUE(probe);
+    if (used && probe) heat.hit(kPool, *probe);
+  };
+  ask(true);
+  const HeatBlock& block = *heat.block(kPool, {0});
+  EXPECT_EQ(heat.stays_hot(block), 2);
+  for (int i = 0; i < 5; ++i) epoch(heat);
+  ask(true);
+  EXPECT_EQ(block.streak, 6U);
+  EXPECT_EQ(heat.stays_hot(block), 7);
+  for (int i = 0; i < 5; ++i) epoch(heat);
+  ask(false);
+  for (int i = 0; i < 2; ++i) epoch(heat);
+  EXPECT_EQ(block.streak, 0U);
+  ask(true);
+  EXPECT_EQ(block.streak, 1U) << "it begins anew";
+  EXPECT_GE(heat.stays_hot(block), 4) << "but such blocks have lasted";
+}
+
 TEST(Heat, AHitThatIsNoProbesIsNone) {
   Pool pool(64);
   Heat heat;

@@ -129,6 +129,32 @@ TEST_F(Telemetry, NothingIsReportedOnceDisabled) {
   EXPECT_TRUE(collected.kernels.empty());
 }
 
+// What follows CUPTI's first call wakes the counters; before it, the same wakes nothing.
+int silent_until_managed_memory_is_made() {
+  cuInit(0);
+  CUcontext context = nullptr;
+  CUdeviceptr p = 0;
+  cuDevicePrimaryCtxRetain(&context, 0);
+  cuCtxSetCurrent(context);
+  cuMemAllocManaged(&p, 2 * kTestChunk, CU_MEM_ATTACH_GLOBAL);
+  cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
+  cuptiActivityEnable(CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER);
+  cuMemsetD8_v2(p, 1, kTestChunk);  // two faults if somebody counted
+  cuptiActivityFlushAll(0);
+  if (!collected.counters.empty()) return 1;
+  CUdeviceptr more = 0;
+  cuMemAllocManaged(&more, 65536, CU_MEM_ATTACH_GLOBAL);
+  cuMemFree_v2(more);
+  cuMemsetD8_v2(p + kTestChunk, 1, kTestChunk);
+  cuptiActivityFlushAll(0);
+  return collected.counters.empty() ? 2 : 0;
+}
+
+TEST(PageCounters, AreSilentUntilManagedMemoryIsMadeAfterCuptisFirstCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::exit(silent_until_managed_memory_is_made()), testing::ExitedWithCode(0), "");
+}
+
 TEST(TelemetryBeforeInit, IsNotReady) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

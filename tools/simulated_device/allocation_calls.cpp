@@ -5,6 +5,7 @@
 
 #include "tools/simulated_device/clock.hpp"
 #include "tools/simulated_device/costs.hpp"
+#include "tools/simulated_device/observers.hpp"
 #include "tools/simulated_device/world.hpp"
 
 namespace spillway::simulated::driver {
@@ -175,6 +176,7 @@ CUresult mem_alloc_managed(CUdeviceptr* pointer, size_t bytes, unsigned int flag
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t address = 0;
   SPILLWAY_RETURN_IF_FAILED(allocate(MemoryKind::managed, bytes, flags, address));
+  observe_making();
   *pointer = address;
   return CUDA_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "tools/simulated_device/observers.hpp"
 #include "tools/simulated_device/world.hpp"
 
 namespace spillway::simulated {
@@ -57,6 +58,7 @@ std::shared_ptr<Context> make_context(int device, unsigned flags, bool primary) 
   context->primary = primary;
   context->legacy = make_stream(*context, 0, 0, StreamKind::legacy_default);
   w.contexts[handle_of(context.get())] = context;
+  observe_making();
   return context;
 }
 

@@ -9,12 +9,17 @@
 namespace spillway::simulated {
 namespace {
 
-Observer observer{};  // world's lock
+// World's lock.
+Observer observer{};
+bool cupti_began = false;
+bool counters_awake = false;
 
 }  // namespace
 
+void observe_making() { counters_awake = cupti_began; }
+
 void observe_traffic(Traffic traffic, std::uint64_t address, std::uint64_t bytes, int device) {
-  if (observer.traffic == nullptr) return;
+  if (observer.traffic == nullptr || !counters_awake) return;
   observer.traffic(static_cast<std::uint32_t>(traffic), address, bytes, device, virtual_time());
 }
 
@@ -25,6 +30,12 @@ void observe_kernel(const char* name, std::int64_t start, std::int64_t end, int 
 }
 
 }  // namespace spillway::simulated
+
+// The stand-in CUPTI's first call.
+extern "C" __attribute__((visibility("default"))) void spillway_simulated_cupti_begins() {
+  const std::lock_guard lock(spillway::simulated::world().mutex);
+  spillway::simulated::cupti_began = true;
+}
 
 // The stand-in CUPTI's way in; looked up by name. Null members stop the reports.
 extern "C" __attribute__((visibility("default"))) void spillway_simulated_observe(

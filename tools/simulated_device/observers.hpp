@@ -22,6 +22,9 @@ struct Observer {
                  std::uint64_t correlation, std::uint64_t graph_node, const unsigned grid[3], const unsigned block[3]);
 };
 
+// Managed memory or a context was made. Page counters are silent until that happens after CUPTI's first call
+// (measured).
+void observe_making();
 void observe_traffic(Traffic traffic, std::uint64_t address, std::uint64_t bytes, int device);
 void observe_kernel(const char* name, std::int64_t start, std::int64_t end, int device, const LaunchOrigin& origin,
                     const unsigned grid[3], const unsigned block[3]);

@@ -140,6 +140,20 @@ TEST(Telemetry, ASampleIsTheShareAskedFor) {
   expect_right_launches(told, 2);
 }
 
+// Silent counters would hold every window open for 2 s (docs/driver_facts.md).
+TEST(Telemetry, PagesAreCountedOnlyWhereMemoryMayMove) {
+  for (const char* budget : {"", "20MiB"}) {
+    SimulatedRun run = telemetry_run({TELEMETRY_PROBE, "run", "4000"}, "adaptive");
+    run.budget = budget;
+    run.memory = "1GiB";
+    if (*budget == 0) run.environment.erase("SPILLWAY_PLAIN_SHARE");
+    run.environment["SPILLWAY_LOG_LEVEL"] = "debug";
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_THAT(result.process.err, HasSubstr("kernel times are sampled"));
+    EXPECT_EQ(result.process.err.find("page traffic is counted") == std::string::npos, *budget == 0) << result;
+  }
+}
+
 TEST(Telemetry, PageTrafficIsThatOfSpilledMemory) {
   const SimulatedResult result = run_simulated(telemetry_run({TELEMETRY_PROBE, "run", "4000"}, "demand"));
   const auto stats = result.stats();

@@ -37,6 +37,7 @@ SPILLWAY_EXPORT cuptiGetVersion(uint32_t* version) {
 // The user's profiler and we share one place, as with the real library.
 SPILLWAY_EXPORT cuptiSubscribe(CUpti_SubscriberHandle* out, CUpti_CallbackFunc, void*) {
   if (out == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  cupti::begin();
   const std::lock_guard lock(subscriber().mutex);
   if (subscriber().taken) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   subscriber().taken = true;
@@ -61,6 +62,7 @@ SPILLWAY_EXPORT cuptiEnableCallback(uint32_t, CUpti_SubscriberHandle given, CUpt
 SPILLWAY_EXPORT cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                                CUpti_BuffersCallbackCompleteFunc complete) {
   if (request == nullptr || complete == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  cupti::begin();
   cupti::set_buffer_callbacks(request, complete);
   return CUPTI_SUCCESS;
 }

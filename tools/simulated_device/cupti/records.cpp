@@ -144,6 +144,11 @@ CUptiResult switch_kind(CUpti_ActivityKind kind, bool on) {
 
 }  // namespace
 
+void begin() {
+  static const auto begins = reinterpret_cast<void (*)()>(driver_symbol("spillway_simulated_cupti_begins"));
+  if (begins != nullptr) begins();
+}
+
 void set_buffer_callbacks(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) {
   State& s = state();
   const std::lock_guard lock(s.mutex);

@@ -9,6 +9,8 @@
 
 namespace spillway::simulated::cupti {
 
+// The real library takes its first call (but for its version) as the beginning.
+void begin();
 void set_buffer_callbacks(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete);
 [[nodiscard]] bool has_buffer_callbacks();
 

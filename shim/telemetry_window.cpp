@@ -1,0 +1,199 @@
+// A window in which kernels are timed: opened, watched until it has had its launches, settled until the last record of
+// them has come, and given back.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "shim/log.hpp"
+#include "shim/process.hpp"
+#include "shim/telemetry.hpp"
+
+namespace spillway::shim {
+
+using policy::Nanoseconds;
+using policy::TelemetryChanged;
+using policy::TelemetryState;
+
+namespace {
+
+// A queue of launches may take as long to run dry, and records come late.
+constexpr std::int64_t kSettleWithin = 2'000'000'000;
+constexpr std::int64_t kSettleAtExit = 200'000'000;
+
+// The kernels of one graph launch share its correlation: they become one record, from the first's start to the last's
+// end.
+std::vector<policy::SeenKernel> launches_of(const std::vector<KernelRecord>& records, std::int64_t clock_offset) {
+  std::vector<policy::SeenKernel> seen;
+  std::map<std::uint64_t, std::vector<const KernelRecord*>> graphs;
+  const auto add = [&](policy::DeviceStreamId stream, std::uint64_t order, policy::KernelKey key, std::uint64_t start,
+                       std::uint64_t end) {
+    const bool known = start != 0 && end > start;
+    const auto since = std::max<std::int64_t>(static_cast<std::int64_t>(start) - clock_offset, 0);
+    seen.push_back({stream, order, key, Nanoseconds(known ? since : 0),
+                    Nanoseconds(known ? static_cast<std::int64_t>(end - start) : 0)});
+  };
+  for (const KernelRecord& record : records) {
+    if (record.of_graph) {
+      graphs[record.correlation].push_back(&record);
+    } else {
+      add(record.stream, record.correlation, record.key, record.start, record.end);
+    }
+  }
+  for (const auto& [correlation, kernels] : graphs) {
+    std::uint64_t start = kernels.front()->start;
+    std::uint64_t end = 0;
+    for (const KernelRecord* kernel : kernels) {
+      start = std::min(start, kernel->start);
+      end = std::max(end, kernel->end);
+    }
+    add(policy::kGraphDeviceLane, correlation, policy::graph_key(kernels.size()), start, end);
+  }
+  return seen;
+}
+
+}  // namespace
+
+void Telemetry::run_window() {
+  const Cupti* cupti = open_cupti();  // takes the loader's lock
+  TelemetryChanged changed;
+  bool opened = false;
+  if (cupti == nullptr) {
+    changed = {TelemetryState::absent, "libcupti.so.13 or .so.12"};
+  } else {
+    const std::lock_guard lock(cupti_mutex_);
+    cupti_ = cupti;
+    opened = open(*cupti, changed);
+  }
+  say(changed);
+  if (!opened) {
+    const std::lock_guard lock(mutex_);
+    clock_.give_up(latest_);
+    if (changed.state != TelemetryState::yielded) phase_ = Phase::off;
+    if (phase_ == Phase::asked) phase_ = Phase::idle;
+    return;
+  }
+  // CUPTI's own end comes after what was registered after its start.
+  if (!std::exchange(exit_watched_, true)) std::atexit(at_exit);
+  wake_counters();
+  watch_until_closed(*cupti);
+  settle(*cupti);
+}
+
+bool Telemetry::open(const Cupti& cupti, TelemetryChanged& changed) {
+  Use use = Use::none;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    yielded_ = close_ = false;
+    use = use_;
+  }
+  if (anybody_else(cupti, changed)) return false;
+  std::uint64_t timestamp = 0;
+  const std::int64_t before = now();
+  CUptiResult result = cupti.cuptiGetTimestamp(&timestamp);
+  clock_offset_ = static_cast<std::int64_t>(timestamp) - (before + now()) / 2 + plan_.started;
+  if (result == CUPTI_SUCCESS) result = buffers_.take_over(cupti);
+  if (result == CUPTI_SUCCESS) {
+    buffers_ours_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      launches_.clear();
+      if (const auto earlier = std::exchange(before_, std::nullopt)) launches_.push_back(*earlier);
+      watching_.store(true);
+    }
+    result = switch_on(cupti, use);
+  }
+  if (result != CUPTI_SUCCESS) {
+    watching_.store(false);
+    give_back(cupti);
+    changed = {TelemetryState::refused, cupti_error(cupti, result)};
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  phase_ = Phase::open;
+  changed = {TelemetryState::running, cupti.path + ", version " + cupti.version};
+  return true;
+}
+
+void Telemetry::watch_until_closed(const Cupti& cupti) {
+  for (bool open = true; open;) {
+    {
+      std::unique_lock lock(mutex_);
+      open = !changed_.wait_for(lock, kFlushRecordsEvery, [this] { return stopping_ || yielded_ || close_; });
+      if (!open) phase_ = Phase::settling;
+    }
+    flush(cupti);
+    collect();
+  }
+  const std::lock_guard lock(cupti_mutex_);
+  switch_off(cupti);
+}
+
+policy::KernelMatch Telemetry::match() {
+  std::vector<policy::WatchedLaunch> launches;
+  policy::WatchMarks marks;
+  std::int64_t offset = 0;
+  {
+    const std::lock_guard lock(cupti_mutex_);
+    marks = marks_;
+    offset = clock_offset_;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    launches = launches_;
+  }
+  policy::judge_launches(launches, marks);
+  return policy::match_kernels(launches, launches_of(kernels_, offset));
+}
+
+void Telemetry::settle(const Cupti& cupti) {
+  const std::int64_t began = now();
+  policy::KernelMatch found;
+  for (bool last = false;;) {
+    bool told = false;
+    bool yielded = false;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kFlushRecordsEvery, [this] { return false; });
+      told = drained_ > marks_.off;
+      yielded = yielded_;
+      // After giving back nothing more will come.
+      last = now() - began > (stopping_ ? kSettleAtExit : kSettleWithin) || (yielded && told);
+    }
+    if (last) {
+      const std::lock_guard lock(cupti_mutex_);
+      give_back(cupti);
+    } else {
+      flush(cupti);
+    }
+    collect();
+    if (!told && !last) continue;
+    found = match();
+    if (last || found.complete()) break;
+  }
+  watching_.store(false);
+  bool yielded = false;
+  {
+    const std::lock_guard lock(cupti_mutex_);
+    give_back(cupti);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    yielded = yielded_;
+    if (yielded) clock_.give_up(latest_);
+  }
+  kernels_.clear();
+  if (const std::size_t dropped = std::exchange(dropped_, 0); dropped > 0) {
+    say({TelemetryState::window_lost, std::to_string(dropped) + " records lost by CUPTI"});
+  } else {
+    if (!found.complete()) {
+      say({TelemetryState::window_lost, std::to_string(found.lost) + " records of kernels, " +
+                                            std::to_string(found.certain - found.certain_timed) + " launches without"});
+    }
+    if (!found.times.empty()) report_({found.times.begin(), found.times.end()});
+  }
+  if (yielded) say({TelemetryState::yielded, "the program's"});
+}
+
+}  // namespace spillway::shim
