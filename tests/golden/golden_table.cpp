@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
       "Lines above 1.15x, and why\n"
       "- Traffic, GPT-2 and cupy_blocks: a layout that stays as it is all through an iteration moves at best, with everything known, 1.5 to 2.5 times the least (GPT-2,\n"
       "  80 to 35%) and 5.1 to 5.7 times (cupy_blocks). Less needs streaming, which is not built (design.md). Adaptive is 1.06 to 1.22 times that best layout with\n"
-      "  fused AdamW, 1.3 to 1.8 with foreach, where what tensors share launches is known less well; cupy_blocks' share includes iterations before its first plan.\n"
+      "  fused AdamW, 1.3 to 1.8 with foreach (why has not been looked into); cupy_blocks' share includes iterations before its first plan.\n"
       "- Traffic, train_adam at 50 and 35%, decode_kv: not looked into beyond that the best fixed layout was 1.3, 2.0 and 1.2 times the least.\n"
       "- Time, all: what is read in place is waited for; the bound overlaps it with the compute of other launches. Generation moves the least but at 35%, and takes 1.4 to 2.1 times the bound.\n"
       "\n"

@@ -17,7 +17,7 @@ struct TakingTurns {
   ChunkNeeds needs;
 
   TakingTurns() {
-    for (std::uint64_t i = 1; i <= 3; ++i) spans.add({i}, 8_MiB);
+    for (std::uint32_t i = 1; i <= 3; ++i) spans.add({i}, 8_MiB);
     learn(1, {{{1}, {}, 8_MiB, 0}});
     learn(2, {{{2}, {}, 8_MiB, 0}});
     learn(3, {{{2}, 4_MiB, 4_MiB, 0}});
