@@ -79,7 +79,8 @@ void Forecast::follow(std::uint32_t key, std::uint32_t shape) {
   const bool right = matched_ != 0 && known(next) && next < count_ && entry(next).key == key;
   confidence_ += ((right ? 1.0 : 0.0) - confidence_) / 32;
   if (!right) {
-    // Before there is an iteration, a place that looks like all of the latest launches is better than one that does not.
+    // Before there is an iteration, a place that looks like all of the latest launches is better than one that does
+    // not.
     const std::uint64_t better = period_ == LaunchCount() ? place_of_gram(0) : 0;
     if (better == 0 && step_over(key)) return;
     unlock();

@@ -5,9 +5,9 @@
 // by function and coarse size, so that tensors at other addresses and lengths that grow do not matter) and by launches
 // with the very same pointers. While past and present agree the place moves along. A launch more, less or other in a
 // long agreement is stepped over (so a step with one varying kernel stays locked), unless the latest launches are known
-// from elsewhere or the distance is known to be none; otherwise the place is looked up again at once. When the agreement
-// has lasted for one whole distance, that distance is a candidate for the iteration: the owner compares the spans that
-// both periods touch and accepts or rejects it (the layers of a model look alike, but touch other weights).
+// from elsewhere or the distance is known to be none; otherwise the place is looked up again at once. When the
+// agreement has lasted for one whole distance, that distance is a candidate for the iteration: the owner compares the
+// spans that both periods touch and accepts or rejects it (the layers of a model look alike, but touch other weights).
 //
 // Memory, fixed: history 2^19 launches x 16 bytes, three n-gram tables of 2^18 x 8 bytes, shape places at most 2^17 x 4
 // bytes: 14.5 MiB. No allocation after construction but for shape places.
@@ -112,7 +112,7 @@ class Forecast {
   std::uint64_t exact_ = 0;  // the part of the run since the last step over
   unsigned misses_in_a_row_ = 0;
   std::uint64_t misses_ = 0;  // in this iteration
-  bool rejected_ = false;  // the distance followed is no iteration
+  bool rejected_ = false;     // the distance followed is no iteration
   LaunchCount candidate_;
   LaunchCount period_;
   std::uint64_t into_iteration_ = 0;

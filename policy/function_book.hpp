@@ -33,9 +33,9 @@ class FunctionBook {
 };
 
 // Columns of the other operand, for the pointer at `position` of a matrix product: the first two pointers are the
-// operands, the third is the result, as cuBLAS and CUTLASS have them, and three sizes in bytes of two-byte elements give
-// the three sides. None for the result. With fewer pointers the threads tell: tiles of 128 x 256 outputs by 384 threads,
-// and a square operand.
+// operands, the third is the result, as cuBLAS and CUTLASS have them, and three sizes in bytes of two-byte elements
+// give the three sides. None for the result. With fewer pointers the threads tell: tiles of 128 x 256 outputs by 384
+// threads, and a square operand.
 double operand_columns(std::size_t position, std::span<const Bytes> extents, std::uint64_t threads);
 
 // How often the bytes of a use cross the link when they stay on the host: 1 for a stream, and for the operand of a

@@ -60,8 +60,8 @@ std::vector<ChunkNeed> chunk_needs(AllocationId allocation, LaunchNumber born, c
 
 }  // namespace
 
-std::uint32_t cut_pieces(AllocationId allocation, LaunchNumber born, const Pin& whole, const Learned& learned, const Residency& residency,
-                         std::vector<Piece>& out) {
+std::uint32_t cut_pieces(AllocationId allocation, LaunchNumber born, const Pin& whole, const Learned& learned,
+                         const Residency& residency, std::vector<Piece>& out) {
   const std::vector<Chunk>& chunks = residency.chunks(allocation);
   std::vector<ChunkNeed> all = chunk_needs(allocation, born, whole, chunks.size(), learned);
   const ChunkNeed* before = nullptr;

@@ -35,7 +35,7 @@ struct Learned {
 // Appends the pieces of one allocation, in order of offset, none larger than 32 MiB: the size from which a call is
 // worth its cost. Chunks that are moving or have no place yet are left out; returns how many, to be planned next time.
 // `whole`: what holds where no span says otherwise. `born`: the launch before which the allocation was made.
-std::uint32_t cut_pieces(AllocationId allocation, LaunchNumber born, const Pin& whole, const Learned& learned, const Residency& residency,
-                         std::vector<Piece>& out);
+std::uint32_t cut_pieces(AllocationId allocation, LaunchNumber born, const Pin& whole, const Learned& learned,
+                         const Residency& residency, std::vector<Piece>& out);
 
 }  // namespace spillway::policy

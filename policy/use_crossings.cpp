@@ -23,7 +23,8 @@ std::optional<double> UseCrossings::measured(LaunchShapeId shape, const LaunchSi
   const FunctionKind of = known_.functions.kind(site.function);
   const bool in_part = of == FunctionKind::attention || of == FunctionKind::sparse;
   if (const auto kind = launch_kind(site, spans_)) {
-    entry->second = in_part ? known_.crossings.in_part_of(*kind, known_.costs) : known_.crossings.of(*kind, known_.costs);
+    entry->second =
+        in_part ? known_.crossings.in_part_of(*kind, known_.costs) : known_.crossings.of(*kind, known_.costs);
   }
   return entry->second;
 }

@@ -26,7 +26,7 @@ Bytes sum(std::span<const Piece> pieces, const std::vector<std::uint32_t>& which
 
 TEST(Planner, ColdGoesOutForHotAndNothingElseMoves) {
   std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 16, 8, true), piece(32, 16, 4, false),
-                                  piece(48, 16, 1, false)};
+                            piece(48, 16, 1, false)};
   const Exchange plan = plan_exchange(pieces, {}, {});
   EXPECT_EQ(plan.out, (std::vector<std::uint32_t>{0}));
   EXPECT_EQ(plan.in, (std::vector<std::uint32_t>{2}));
