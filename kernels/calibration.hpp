@@ -20,7 +20,8 @@ namespace spillway::kernels {
 inline constexpr unsigned kBlockThreads = 256;
 inline constexpr std::size_t kVectorBytes = 16;
 
-// The fat binary (sm_80, sm_90 and PTX for later ones), linked into Spillway::calibration_kernels. Never changes.
+// The fat binary (sm_80, sm_90 and PTX for later ones), linked into Spillway::calibration_kernels. Never changes; empty
+// in a build without the CUDA toolkit.
 std::span<const std::byte> calibration_image();
 
 struct StreamRead {

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "policy/class_share.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
 #include "policy/rule_matcher.hpp"
@@ -26,6 +27,7 @@ struct Allocation {
   Bytes planned_on_device;     // leading bytes to populate in HBM once settled; held against the window until then
   bool raw = false;            // pages come by faults (the baselines): no AccessedBy, no population
   Cause cause;                 // of its backing
+  ClassShare said;             // what decisions say it holds
   RuleSet rules;               // of the policy file, which its size, order, caller and device allow
   const Rule* rule = nullptr;  // the one that decided when it was asked for; none
   // Its pages are ours to place.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 
 namespace spillway::policy {
 namespace {
@@ -49,18 +48,12 @@ void read_entry(std::string_view entry, CostTable& costs, std::vector<std::strin
   const std::string_view text = without_blanks(entry.substr(colon + 1));
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || !std::isfinite(value) || value <= 0) {
-    problems.push_back(std::string(key) + ": '" + std::string(text) + "' is not a number above 0; write it in " +
-                       std::string(row->unit));
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || !possible_cost(*row, value)) {
+    problems.push_back(std::string(key) + ": '" + std::string(text) +
+                       "' is nothing that a machine can have; write it in " + std::string(row->unit));
     return;
   }
   costs.*(row->field) = value;
-}
-
-std::string shortest_text(double value) {
-  std::array<char, 40> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), end.ptr};
 }
 
 }  // namespace
@@ -72,11 +65,23 @@ double CostTable::bring_in(Bytes bytes, Bytes batch) const {
 
 std::span<const CostRow> cost_rows() { return kRows; }
 
+bool possible_cost(const CostRow& row, double value) {
+  if (row.unit == "bytes/s") return value >= 1e6 && value <= 1e15;
+  if (row.unit == "s") return value >= 1e-9 && value <= 1;
+  return value >= 1 && value <= 1e12;
+}
+
+std::string cost_text(double value) {
+  std::array<char, 40> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), end.ptr};
+}
+
 std::string write_costs(const CostTable& costs) {
   std::string text = "{";
   for (const CostRow& row : kRows) {
     text.append(text.size() == 1 ? "\n" : ",\n").append("  \"").append(row.key).append("\": ");
-    text.append(shortest_text(costs.*row.field));
+    text.append(cost_text(costs.*row.field));
   }
   return text + "\n}\n";
 }

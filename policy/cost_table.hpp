@@ -1,6 +1,6 @@
 // What things cost on this machine. The defaults were measured on one H200 with PCIe 5 x16 (docs/driver_facts.md);
-// `probe` replaces them with the machine's own. Rates are bytes a second; a rate of zero is never used (parsing refuses
-// it).
+// `spillway probe` measures the machine's own (cost_file.hpp). Rates are bytes a second; a rate of zero is never used
+// (parsing refuses it).
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,11 @@ struct CostRow {
   std::string_view sentence;
 };
 std::span<const CostRow> cost_rows();
+// Beyond wide bounds nothing that has a GPU is; a damaged file must not reach the planner's arithmetic.
+bool possible_cost(const CostRow& row, double value);
 
+// The shortest text that reads back to the same number: "51000000000", "4e-06".
+std::string cost_text(double value);
 // A flat JSON object, one key a line, every row; reads back to the same table. It is what the trace's header holds.
 std::string write_costs(const CostTable& costs);
 // Any subset of the keys in any order. Unknown keys and bad values become problems and leave the default in place.

@@ -20,6 +20,7 @@ constexpr Bytes kSmallest = kChunk;
 constexpr Bytes kSmallestBatch = 2_MiB;
 constexpr Bytes kLargestBatch = 32_MiB;
 constexpr std::uint64_t kBatchShare = 64;
+Bytes batch_of(Bytes budget) { return std::clamp(Bytes(budget.count() / kBatchShare), kSmallestBatch, kLargestBatch); }
 // Of one graph launch; more are damage.
 constexpr std::size_t kMostTouches = std::size_t{1} << 20;
 constexpr Bytes kReserveCap = 1_GiB;
@@ -65,15 +66,17 @@ struct Engine::State {
     std::vector<Touch> touches;
   };
 
-  State(Settings given, std::vector<Rule> given_rules)
+  State(Settings given, std::vector<Rule> given_rules, const CostTable& given_costs)
       : settings(std::move(given)),
         rules(std::move(given_rules)),
+        costs(given_costs),
         books{settings,
               allocations,
               residency,
               [this](DeviceIndex device) { return room(device); },
               [this] { return host_room(); },
-              rules},
+              rules,
+              costs},
         writer(books),
         mode(settings.mode == ModeName::off ? nullptr : make_mode(books, writer)) {}
 
@@ -121,6 +124,7 @@ struct Engine::State {
 
   Settings settings;
   RuleMatcher rules;
+  const CostTable costs;
   std::unordered_map<CallerId, std::string> callers;
   AllocationOrder order;  // of the latest request for memory
   AllocationMap allocations;
@@ -227,8 +231,7 @@ void Engine::State::back_plain(const AllocationRequested& event, Allocation& all
   back(allocation, Backing::device, Placement::unpopulated, reason);
   const Bytes held = residency.usage(event.device).held() + device.managed_pending;
   if (plain + held <= ceiling) return;
-  const Bytes batch = std::clamp(Bytes(device.budget.count() / kBatchShare), kSmallestBatch, kLargestBatch);
-  mode->make_room(event.device, std::max(plain + held - ceiling, batch));
+  mode->make_room(event.device, std::max(plain + held - ceiling, batch_of(device.budget)));
 }
 
 void Engine::State::back_managed(const AllocationRequested& event, Allocation& allocation) {
@@ -274,9 +277,10 @@ void Engine::State::back_stretchable(const AllocationRequested& event, Allocatio
   if (!device.can_spill || settings.spill_vmm == Switch::off || plain_only) {
     return back_plain(event, allocation, action.backing ? Reason::rule : Reason::not_spillable);
   }
-  // As for plain memory: what managed pages hold can be sent out, unless it is moving.
+  // As for plain memory: what managed pages hold can be sent out, unless it is moving. What is mapped cannot: a part of
+  // the budget is left to what has to be on the device and comes later, if only a counter of eight bytes.
   const Bytes fixed = device.plain + device.plain_pending + event.bytes + residency.held_by_moves(event.device) +
-                      device.managed_pending;
+                      device.managed_pending + batch_of(device.budget);
   if (!by_rule && !device.full && fixed <= device.budget.saturating_minus(device.reserved)) {
     return back_plain(event, allocation, Reason::fits);
   }
@@ -485,8 +489,8 @@ Bytes Engine::State::host_limit() const {
   return std::min(settings.host_budget.of(reachable), reachable);
 }
 
-Engine::Engine(Settings settings, std::vector<Rule> rules)
-    : state_(std::make_unique<State>(std::move(settings), std::move(rules))) {}
+Engine::Engine(Settings settings, std::vector<Rule> rules, const CostTable& costs)
+    : state_(std::make_unique<State>(std::move(settings), std::move(rules), costs)) {}
 Engine::~Engine() = default;
 
 void Engine::process(const Event& event, std::vector<Decision>& decisions) {
@@ -532,6 +536,30 @@ const Settings& Engine::settings() const { return state_->settings; }
 std::uint64_t Engine::ignored_events() const { return state_->ignored; }
 LaunchNumber Engine::launches() const { return state_->launches; }
 bool Engine::wants_page_hits() const { return state_->mode && state_->mode->wants_page_hits(); }
+IterationProgress Engine::progress() const { return state_->mode ? state_->mode->progress() : IterationProgress(); }
+
+const std::string& Engine::library(CallerId caller) const {
+  static const std::string none;
+  const auto found = state_->callers.find(caller);
+  return found == state_->callers.end() ? none : found->second;
+}
+
+std::vector<AllocationTotals> Engine::most_moved(std::size_t most) const {
+  std::vector<AllocationTotals> all;
+  state_->residency.each([&](AllocationId id, DeviceIndex device, const AllocationPages& pages) {
+    const Allocation* of = state_->allocations.find(id);
+    if (of == nullptr) return;
+    all.push_back({id, device, of->bytes, pages.resident, pages.on_host, pages.crossed, of->said.most(), of->caller});
+  });
+  const auto shown = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
+  std::partial_sort(all.begin(), shown, all.end(), [](const AllocationTotals& a, const AllocationTotals& b) {
+    if (a.crossed != b.crossed) return a.crossed > b.crossed;
+    return a.on_host != b.on_host ? a.on_host > b.on_host : a.id < b.id;
+  });
+  all.erase(shown, all.end());
+  return all;
+}
+
 LaunchCount Engine::iteration() const { return state_->mode ? state_->mode->iteration() : LaunchCount(); }
 
 std::string Engine::check_invariants() const {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "policy/cost_table.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
 #include "policy/forecast.hpp"
@@ -38,10 +39,23 @@ struct DeviceTotals {
   Bytes moved_out;
 };
 
+// One live managed allocation, as `top` shows it.
+struct AllocationTotals {
+  AllocationId id;
+  DeviceIndex device;
+  Bytes bytes;
+  Bytes resident;
+  Bytes on_host;
+  Bytes crossed;  // the link, both ways
+  std::uint16_t span_class = 0;
+  CallerId caller;
+};
+
 class Engine {
  public:
   // `rules`: of the policy file, first match wins; modes other than `off` obey them at allocation, `adaptive` always.
-  explicit Engine(Settings settings, std::vector<Rule> rules = {});
+  // `costs`: of the machine that runs, or ran.
+  explicit Engine(Settings settings, std::vector<Rule> rules = {}, const CostTable& costs = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -57,6 +71,11 @@ class Engine {
   [[nodiscard]] LaunchNumber launches() const;
   // Of the iteration that the mode has found; zero if there is none.
   [[nodiscard]] LaunchCount iteration() const;
+  [[nodiscard]] IterationProgress progress() const;
+  // At most `most` allocations, those first that crossed the link most, then those with most on the host. Looks at all
+  // managed ones.
+  [[nodiscard]] std::vector<AllocationTotals> most_moved(std::size_t most) const;
+  [[nodiscard]] const std::string& library(CallerId caller) const;  // empty if unknown
 
   // Whether telemetry shall tell of pages that faults map (PageTraffic::remote_map).
   [[nodiscard]] bool wants_page_hits() const;

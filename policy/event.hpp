@@ -243,11 +243,17 @@ struct Mapped {
   friend bool operator==(const Mapped&, const Mapped&) = default;
 };
 
+// The program has called this function of the driver, told once; within a quarter of a second, and of the hooked ones.
+struct CallSeen {
+  std::string symbol;  // as exported: "cuIpcGetMemHandle"
+  friend bool operator==(const CallSeen&, const CallSeen&) = default;
+};
+
 // The order of alternatives is the trace's record number: append only.
 using EventBody = std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen,
                                AllocationRequested, AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched,
                                Copied, Filled, GraphSeen, GraphLaunched, MoveFinished, KernelTimed, PagesObserved,
-                               EventsDropped, TimePassed, TelemetryChanged, Mapped>;
+                               EventsDropped, TimePassed, TelemetryChanged, Mapped, CallSeen>;
 
 struct Event {
   Nanoseconds time;

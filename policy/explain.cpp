@@ -149,11 +149,15 @@ std::string reason_text(Reason reason) {
   return "for a reason that this version does not know";
 }
 
-std::string explain(const Cause& cause) {
+std::string rule_text(std::uint16_t rule, const RuleWords& words) {
+  return "rule " + (rule != 0 && rule <= words.size() ? words[rule - 1U] : std::to_string(rule));
+}
+
+std::string explain(const Cause& cause, const RuleWords& rules) {
   std::string text = reason_text(cause.reason);
   std::string details;
   const auto add = [&details](const std::string& detail) { details += (details.empty() ? "" : ", ") + detail; };
-  if (cause.rule != 0) add("rule " + std::to_string(cause.rule));
+  if (cause.rule != 0) add(rule_text(cause.rule, rules));
   if (cause.span_class != 0 && cause.span_class < kSpanClassNames.size()) {
     add(std::string(kSpanClassNames[cause.span_class]));
   }
@@ -163,14 +167,14 @@ std::string explain(const Cause& cause) {
   return details.empty() ? text : text + " (" + details + ")";
 }
 
-std::string explain(const Decision& decision) {
+std::string explain(const Decision& decision, const RuleWords& rules) {
   std::string what = std::visit(InWords{}, decision.body);
   // Only map-style memory is on the host for that reason.
   const auto* back = std::get_if<BackAllocation>(&decision.body);
   if (back != nullptr && back->first == Placement::host && decision.cause.reason == Reason::device_budget)
     what = "allocation " + std::to_string(back->allocation.value) + " is host memory, mapped, for good";
   if (std::holds_alternative<Note>(decision.body) || std::holds_alternative<CancelMoves>(decision.body)) return what;
-  return what + ", " + explain(decision.cause);
+  return what + ", " + explain(decision.cause, rules);
 }
 
 }  // namespace spillway::policy

@@ -30,6 +30,14 @@ LaunchKey launch_key(FunctionId function, std::uint64_t threads);
 // Distance or length in launches.
 using LaunchCount = Quantity<struct LaunchCountTag, std::uint64_t>;
 
+// How far a mode has followed the program's iterations.
+struct IterationProgress {
+  std::uint64_t number = 0;  // of the current one; 0: none was found yet
+  LaunchNumber began;        // the last launch before it
+  Nanoseconds began_at;
+  Nanoseconds took;  // the last whole one; zero: there was none
+};
+
 enum class ForecastState : std::uint8_t {
   searching,  // nothing in the past looks like now
   following,  // the past agrees with now, for less than an iteration

@@ -37,7 +37,7 @@ class Run {
       : options_(options),
         shapes_(shapes),
         costs_(costs),
-        engine_(policy.settings, policy.rules),
+        engine_(policy.settings, policy.rules, costs),
         model_(costs, {[this](LaunchNumber launch) { return load(launch); },
                        [this](DecisionId id, Seconds at) { finished(id, at); }}) {}
 

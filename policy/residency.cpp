@@ -138,8 +138,11 @@ std::optional<FinishedMove> Residency::finish_move(DecisionId decision, MoveOutc
     chunk.moving = false;
     const Bytes bytes = chunk_bytes(move.range.allocation, {index});
     if (outcome == MoveOutcome::done) {
-      if (chunk.at == Placement::host && in_hbm(move.to)) usage.moved_in += bytes;
-      if (in_hbm(chunk.at) && !in_hbm(move.to)) usage.moved_out += bytes;
+      const bool in = chunk.at == Placement::host && in_hbm(move.to);
+      const bool out = in_hbm(chunk.at) && !in_hbm(move.to);
+      if (in) usage.moved_in += bytes;
+      if (out) usage.moved_out += bytes;
+      if (in || out) ledger.pages.crossed += bytes;
       if (chunk.at != move.to) finished.bytes += bytes;
       place(ledger, index, move.to);
     } else if (chunk.at == Placement::unpopulated) {
@@ -184,7 +187,10 @@ void Residency::fault_in(const ChunkRange& range) {
   for (std::uint32_t index = range.first.value; index < range.first.value + range.count && index < ledger.chunks.size();
        ++index) {
     if (ledger.chunks[index].moving || in_hbm(ledger.chunks[index].at)) continue;
-    if (ledger.chunks[index].at == Placement::host) usage_of(ledger).moved_in += chunk_bytes(range.allocation, {index});
+    if (const Bytes bytes = chunk_bytes(range.allocation, {index}); ledger.chunks[index].at == Placement::host) {
+      usage_of(ledger).moved_in += bytes;
+      ledger.pages.crossed += bytes;
+    }
     place(ledger, index, Placement::device);
   }
 }
@@ -210,12 +216,13 @@ void Residency::place(Ledger& ledger, std::uint32_t index, Placement to) {
   if (chunk.at == to) return;
   ResidencyUsage& usage = usage_of(ledger);
   const Bytes bytes = std::min(kChunk, ledger.bytes.saturating_minus(kChunk * index));
-  if (in_hbm(chunk.at)) usage.resident -= bytes;
-  if (chunk.at == Placement::host) usage.on_host -= bytes;
+  AllocationPages& own = ledger.pages;
+  if (in_hbm(chunk.at)) usage.resident -= bytes, own.resident -= bytes;
+  if (chunk.at == Placement::host) usage.on_host -= bytes, own.on_host -= bytes;
   chunk.at = to;
-  if (in_hbm(to)) usage.resident += bytes;
+  if (in_hbm(to)) usage.resident += bytes, own.resident += bytes;
   if (to == Placement::host) {
-    usage.on_host += bytes;
+    usage.on_host += bytes, own.on_host += bytes;
     if (!chunk.host_pages) {
       chunk.host_pages = true;
       host_pages_ += bytes;
@@ -234,12 +241,17 @@ std::string Residency::check_invariants() const {
     const auto elsewhere = [](const Chunk& chunk) { return chunk.at != Placement::host; };
     if (ledger.for_good && std::any_of(ledger.chunks.begin(), ledger.chunks.end(), elsewhere))
       return "what is on the host for good is elsewhere";
+    AllocationPages pages;
     for (std::uint32_t index = 0; index < ledger.chunks.size(); ++index) {
       const Bytes bytes = chunk_bytes(id, {index});
-      if (in_hbm(ledger.chunks[index].at)) usage.resident += bytes;
-      if (ledger.chunks[index].at == Placement::host) usage.on_host += bytes;
+      if (in_hbm(ledger.chunks[index].at)) pages.resident += bytes;
+      if (ledger.chunks[index].at == Placement::host) pages.on_host += bytes;
       if (ledger.chunks[index].host_pages) host_pages += bytes;
     }
+    if (pages.resident != ledger.pages.resident || pages.on_host != ledger.pages.on_host)
+      return "a ledger's bytes are not those of its chunks";
+    usage.resident += pages.resident;
+    usage.on_host += pages.on_host;
   }
   std::size_t moving = 0;
   for (const auto& [decision, move] : open_) {

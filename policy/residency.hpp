@@ -47,6 +47,13 @@ struct ResidencyUsage {
   [[nodiscard]] Bytes held() const { return resident + arriving; }
 };
 
+// Of one allocation, now.
+struct AllocationPages {
+  Bytes resident;
+  Bytes on_host;
+  Bytes crossed;  // the link, both ways, by finished moves and faults
+};
+
 struct FinishedMove {
   ChunkRange range;
   Placement from_worst = Placement::unpopulated;  // placement of its first chunk before the move
@@ -90,6 +97,11 @@ class Residency {
   void use(const ChunkRange& range, LaunchNumber launch);
 
   [[nodiscard]] const ResidencyUsage& usage(DeviceIndex device) const;
+  // Each allocation that is held: `visit(id, device, pages)`.
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (const auto& [id, ledger] : ledgers_) visit(id, ledger.device, ledger.pages);
+  }
   [[nodiscard]] Bytes host_pages() const { return host_pages_; }
   [[nodiscard]] std::string check_invariants() const;
 
@@ -98,6 +110,7 @@ class Residency {
     DeviceIndex device;
     Bytes bytes;
     bool for_good = false;  // on the host
+    AllocationPages pages;
     std::vector<Chunk> chunks;
   };
   struct OpenMove {

@@ -53,15 +53,16 @@ std::string start_of_run() {
   return text.data();
 }
 
+}  // namespace
+
 std::string driver_version() {
   int version = 0;
   if (driver().cuDriverGetVersion == nullptr || driver().cuDriverGetVersion(&version) != CUDA_SUCCESS) return {};
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-}  // namespace
-
-policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file) {
+policy::trace::TraceHeader describe_program(const policy::Settings& settings, const std::string& policy_file,
+                                            std::span<const policy::trace::RuleSeen> rules) {
   policy::trace::TraceHeader header;
   header.program = executable();
   header.arguments = arguments();
@@ -78,6 +79,7 @@ policy::trace::TraceHeader describe_program(const policy::Settings& settings, co
   for (const policy::SettingRow& row : policy::setting_table()) {
     header.settings.emplace_back(std::string(row.key), row.get(settings));
   }
+  header.rules.assign(rules.begin(), rules.end());
   // No setting by itself: the file is where some of them, and all rules, come from.
   if (!policy_file.empty()) header.settings.emplace_back("policy.file", policy_file);
   return header;

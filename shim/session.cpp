@@ -30,6 +30,12 @@ void warn_of_small_budget(DeviceIndex device, const policy::DeviceTotals& totals
       policy::format_bytes(least));
 }
 
+std::vector<policy::trace::RuleSeen> names_of(const std::vector<policy::Rule>& rules) {
+  std::vector<policy::trace::RuleSeen> names;
+  for (const policy::Rule& rule : rules) names.push_back({rule.name, rule.line});
+  return names;
+}
+
 bool can_advise(const Driver& real) {
   return (real.cuMemAdvise_v2 != nullptr || real.cuMemAdvise != nullptr) &&
          (real.cuMemPrefetchAsync_v2 != nullptr || real.cuMemPrefetchAsync != nullptr);
@@ -48,11 +54,13 @@ Session::Session(RunSettings run, std::uint32_t device_count)
     : settings_(std::move(run.settings)),
       has_rules_(!run.rules.empty()),
       policy_file_(run.policy_file),
+      costs_(run.costs),
+      rules_seen_(names_of(run.rules)),
       started_(now()),
       acts_before_launches_(settings_.mode == policy::ModeName::demand ||
                             settings_.mode == policy::ModeName::alloc_prefetch),
       ticks_(launch_path().use_counter),
-      engine_(settings_, std::move(run.rules)),
+      engine_(settings_, std::move(run.rules), costs_.value_or(policy::CostTable{})),
       migration_({
           [this](const Move& move, policy::MoveOutcome outcome, policy::DriverResult result, Nanoseconds took) {
             if (move.urgency == policy::Urgency::blocking && outcome == policy::MoveOutcome::cancelled) {
@@ -84,7 +92,9 @@ Session::Session(RunSettings run, std::uint32_t device_count)
           },
       }) {
   see_devices(device_count);
-  trace_.open(settings_, header());
+  const policy::trace::TraceHeader about = header();
+  trace_.open(settings_, about);
+  page_.open(about, settings_);
   Work work;
   {
     const std::unique_lock lock(mutex_);

@@ -6,6 +6,7 @@
 // around. Every member is safe from any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -24,11 +25,13 @@
 
 #include "policy/engine.hpp"
 #include "policy/launch_shapes.hpp"
+#include "shim/hook.hpp"
 #include "shim/launch_path.hpp"
 #include "shim/library.hpp"
 #include "shim/migration.hpp"
 #include "shim/registry.hpp"
 #include "shim/room_watch.hpp"
+#include "shim/run_page.hpp"
 #include "shim/settings_source.hpp"
 #include "shim/telemetry.hpp"
 #include "shim/trace_log.hpp"
@@ -134,6 +137,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::StreamId stream_of(std::uint64_t word);
   policy::CallerId caller_of(const Library& library, Work& work);
   void refresh_host_memory(Work& work);
+  void tell_calls(Work& work);  // that were not told yet
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
@@ -166,6 +170,9 @@ class Session final : public LaunchObserver, public GraphObserver {
   void make_managed_memory();
   void telemetry_reports(std::vector<policy::EventBody> events);
   void run_policy_thread();
+  // What `top` sees. By the policy thread, and at the end. `ended_by`: empty while the program runs.
+  void publish(std::string_view ended_by);
+  void put_allocations(policy::RunPage& page) const;  // with the lock
   // The program has no thread left; does not return.
   [[noreturn]] static void end_process();
   void finish(const char* reason);
@@ -180,6 +187,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   const policy::Settings settings_;
   const bool has_rules_;
   const std::string policy_file_;
+  const std::optional<policy::CostTable> costs_;  // as probed
+  const std::vector<policy::trace::RuleSeen> rules_seen_;
   const std::int64_t started_;
   const bool acts_before_launches_;  // the modes in which pages come by faults
   std::mutex turn_mutex_;
@@ -212,9 +221,14 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
   std::int64_t host_read_at_ = 0;
   bool host_without_proc_ = false;
+  std::array<bool, kHookCount> calls_told_{};
   std::uint64_t events_ = 0;
   std::uint64_t decided_ = 0;
   std::uint64_t dropped_ = 0;
+
+  RunPageFile page_;               // who calls `publish`
+  RunPageRates page_rates_;        // the same
+  std::uint64_t page_events_ = 0;  // the same: those that the page knows
 
   Migration migration_;
   std::unique_ptr<Telemetry> telemetry_;  // null if nobody asks for it; made before the policy thread

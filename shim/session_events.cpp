@@ -98,6 +98,16 @@ void Session::watch_launch(policy::LaunchShapeId shape, policy::StreamId stream,
   telemetry_->launched({engine_.launches(), shape, stream, key, moment, policy::Recorded::no});
 }
 
+void Session::tell_calls(Work& work) {
+  if (!trace_.on()) return;
+  for (const HookRow& row : kHooks) {
+    bool& told = calls_told_[index_of(row.id)];
+    if (told || hook_count(row.id) == 0) continue;
+    told = true;
+    decide(policy::CallSeen{row.symbol}, work);
+  }
+}
+
 policy::StreamId Session::stream_of(std::uint64_t word) {
   if (word == 0) return {};
   const auto [entry, inserted] = streams_.try_emplace(word, policy::StreamId{last_stream_ + 1});

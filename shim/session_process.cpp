@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "shim/advice.hpp"
+#include "shim/cost_source.hpp"
 #include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/log.hpp"
@@ -40,6 +41,7 @@ struct SessionProcess {
     if (run.settings.mode == policy::ModeName::off && run.settings.trace_path.empty()) return;
     int count = 0;
     if (driver().cuDeviceGetCount == nullptr || driver().cuDeviceGetCount(&count) != CUDA_SUCCESS || count <= 0) return;
+    run.costs = probed_costs(static_cast<std::uint32_t>(count));
     launch_path().use_counter = counter_is_even();
     auto* made = new Session(std::move(run), static_cast<std::uint32_t>(count));
     LaunchPath& path = launch_path();
@@ -61,6 +63,7 @@ struct SessionProcess {
     if (own == nullptr) return;
     own->mutex_.unlock();
     own->trace_.after_fork_in_child();
+    own->page_.after_fork_in_child();
     Telemetry::after_fork_in_child();
     launch_path().observer.store(nullptr);
     launch_path().graphs.store(nullptr);
@@ -87,6 +90,7 @@ void Session::start() {
 
 void Session::run_policy_thread() {
   auto last_flush = std::chrono::steady_clock::now();
+  publish({});
   std::uint64_t decided = 0;
   int alone = 0;
   std::chrono::milliseconds tick = kBusyTick;
@@ -107,6 +111,7 @@ void Session::run_policy_thread() {
       if (flushes) {
         // Silence needs no clock: a waiting program writes no trace.
         if (events_ != decided) decide(policy::TimePassed{}, work);
+        tell_calls(work);
         decided = events_;
         trace_.flush();
         last_flush = moment;
@@ -114,6 +119,7 @@ void Session::run_policy_thread() {
     }
     if (telemetry_) telemetry_->watch_pages(pages_wanted);
     carry_out(work);
+    if (flushes) publish({});
     migration_.look_for_stuck_calls();
     // Twice, as threads come and go between the looks of one.
     if (flushes) alone = only_own_threads_left() ? alone + 1 : 0;
@@ -192,6 +198,7 @@ void Session::finish(const char* reason) {
   {
     const std::unique_lock lock(mutex_);
     drain(work);
+    tell_calls(work);
     trace_.flush();
     end.reason = reason;
     end.launches = engine_.launches().value;
@@ -201,12 +208,14 @@ void Session::finish(const char* reason) {
     for (const auto& [index, device] : devices_) end.devices.push_back({{index}, engine_.totals({index})});
   }
   trace_.close(std::move(end));
+  publish(reason);
   log_left_out();
 }
 
 policy::trace::TraceHeader Session::header() const {
-  policy::trace::TraceHeader header = describe_program(settings_, policy_file_);
+  policy::trace::TraceHeader header = describe_program(settings_, policy_file_, rules_seen_);
   for (const auto& [index, device] : devices_) header.devices.push_back(device);
+  if (costs_) header.cost_table = policy::write_costs(*costs_);
   return header;
 }
 

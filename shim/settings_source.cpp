@@ -1,50 +1,20 @@
 #include "shim/settings_source.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <string>
 
 #include "policy/policy_file.hpp"
 #include "shim/environment.hpp"
 #include "shim/log.hpp"
+#include "shim/text_file.hpp"
 
 namespace spillway::shim {
-namespace {
-
-// Nothing, and why. A named pipe would hold the program up for ever: only regular files are read.
-std::optional<std::string> read_text(const char* path, const char*& why) {
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status {};
-  if (file < 0 || ::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    why = file >= 0 && status.st_mode != 0 ? "it is no regular file" : std::strerror(errno);
-    if (file >= 0) ::close(file);
-    return std::nullopt;
-  }
-  std::string text;
-  std::array<char, 4096> buffer{};
-  ssize_t got = 0;
-  while ((got = ::read(file, buffer.data(), buffer.size())) > 0 && text.size() <= policy::kLongestPolicyFile) {
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  if (got < 0) why = std::strerror(errno);
-  ::close(file);
-  if (got < 0) return std::nullopt;
-  return text;
-}
-
-}  // namespace
 
 RunSettings read_settings() {
   RunSettings run;
   if (const char* path = read_environment("SPILLWAY_POLICY"); path != nullptr && *path != '\0') {
     const char* why = "";
-    if (const std::optional<std::string> text = read_text(path, why)) {
+    if (const std::optional<std::string> text = read_text_file(path, policy::kLongestPolicyFile, why)) {
       policy::PolicyFileReading reading = policy::read_policy_file(*text, path);
       if (reading.ok()) {
         run.settings = std::move(reading.file.settings);

@@ -2,6 +2,7 @@
 // to hear of pages, and are given back when it does not, or when somebody else takes CUPTI.
 #include <utility>
 
+#include "shim/launch_path.hpp"
 #include "shim/process.hpp"
 #include "shim/telemetry.hpp"
 

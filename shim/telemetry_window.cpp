@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "shim/launch_path.hpp"
 #include "shim/log.hpp"
 #include "shim/process.hpp"
 #include "shim/telemetry.hpp"

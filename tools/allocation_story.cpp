@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "policy/explain.hpp"
+#include "tools/names.hpp"
 #include "tools/sane_time.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
@@ -56,6 +58,8 @@ class Storyteller {
   explicit Storyteller(AllocationId id) : id_(id) {}
   AllocationStory story;
 
+  void begin(const trace::TraceHeader& header) { rules_ = rule_words(header); }
+
   void add(const trace::Record& record) {
     if (record.kind == trace::RecordKind::decision) decided(record.decision, record.time);
     if (record.kind == trace::RecordKind::event) before(record.event.body, record.time);
@@ -104,7 +108,7 @@ class Storyteller {
       auto& said = story.classes[decision.cause.span_class];
       if (said.first++ == 0) said.second = decision.id;
     }
-    if (tell(time, "decision", explain(decision), decision.id) != nullptr &&
+    if (tell(time, "decision", explain(decision, rules_), decision.id) != nullptr &&
         std::holds_alternative<MoveRange>(decision.body)) {
       line_of_[decision.id.value] = story.lines.size() - 1;
     }
@@ -229,6 +233,7 @@ class Storyteller {
   AllocationId id_;
   bool alive_ = false;
   bool used_in_iteration_ = false;
+  RuleWords rules_;
   std::map<std::uint64_t, std::size_t> line_of_;  // of open moves, by decision
 };
 
@@ -273,9 +278,11 @@ StoryReading read_story(const std::string& path, const AllocationName& name) {
     ids.pop_back();
   }
   Storyteller teller(id);
-  reading.problem = read_trace(
-      path, [&](const trace::Record& record) { teller.add(record); },
-      [&](const trace::TraceReader& reader) { teller.finish(reader); });
+  TraceVisitor visitor;
+  visitor.opened = [&](const trace::TraceReader& reader) { teller.begin(reader.header()); };
+  visitor.record = [&](const trace::Record& record) { teller.add(record); };
+  visitor.finished = [&](const trace::TraceReader& reader) { teller.finish(reader); };
+  reading.problem = read_trace(path, visitor);
   if (!reading.problem && !teller.story.found) {
     reading.problem = path + ": this trace has no allocation " + std::to_string(id.value) +
                       "; spillway stats --by allocation lists those that moved";

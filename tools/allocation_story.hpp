@@ -75,7 +75,8 @@ struct StoryReading {
 StoryReading read_story(const std::string& path, const AllocationName& name);
 
 // `most_lines` decisions are shown: the first and the last ones; the rest is counted.
-std::string story_text(const AllocationStory& story, std::size_t most_lines);
+// `width` is that of the terminal; 0: none.
+std::string story_text(const AllocationStory& story, std::size_t most_lines, std::size_t width = 0);
 nlohmann::ordered_json story_json(const AllocationStory& story);
 
 }  // namespace spillway::tools

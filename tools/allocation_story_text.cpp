@@ -59,7 +59,7 @@ std::string lines_text(const AllocationStory& story, std::size_t most) {
   return out;
 }
 
-std::string use_text(const AllocationStory& story, std::size_t most_kernels) {
+std::string use_text(const AllocationStory& story, std::size_t most_kernels, std::size_t width) {
   // The recorder keeps pointers into allocations of a chunk and more only.
   const bool recorded = story.allocation.bytes >= kChunk;
   std::string out =
@@ -83,20 +83,25 @@ std::string use_text(const AllocationStory& story, std::size_t most_kernels) {
     table.add({grouped(kernels[i].launches), grouped(kernels[i].first), grouped(kernels[i].last),
                harmless(demangled(kernels[i].name))});
   }
-  if (!table.empty()) out += table.str();
+  if (!table.empty()) out += table.str(width);
   if (kernels.size() > most_kernels) out += "  and " + grouped(kernels.size() - most_kernels) + " more kernels\n";
   return out;
 }
 
+// The class is the one that the tables show: what most of its bytes were said to be, by the end.
 std::string class_text(const AllocationStory& story) {
+  const std::uint16_t most = story.allocation.span_class();
   if (story.classes.empty()) return "Class: unknown; no decision of this trace names one for it.\n";
-  std::string out = "Class: ";
-  bool more = false;
+  const auto evidence = [](const auto& said) {
+    return counted(said.first, "decision", "decisions") + ", first " + std::to_string(said.second.value);
+  };
+  std::string out = "Class: " + class_name(most);
+  if (const auto said = story.classes.find(most); said != story.classes.end()) {
+    out += ", in " + std::to_string(story.allocation.said.percent(most)) + "% of the bytes that decisions named (" +
+           evidence(said->second) + ")";
+  }
   for (const auto& [span_class, said] : story.classes) {
-    out += (more ? "; " : "") + class_name(span_class) + ", as " + grouped(said.first) +
-           (said.first == 1 ? " decision says" : " decisions say") + " (first " + std::to_string(said.second.value) +
-           ")";
-    more = true;
+    if (span_class != most) out += "; some said " + class_name(span_class) + " (" + evidence(said) + ")";
   }
   return out + ". The evidence is its use, above.\n";
 }
@@ -145,10 +150,10 @@ std::string end_text(const AllocationStory& story) {
 
 }  // namespace
 
-std::string story_text(const AllocationStory& story, std::size_t most_lines) {
+std::string story_text(const AllocationStory& story, std::size_t most_lines, std::size_t width) {
   std::string out = title(story) + "\n" + lines_text(story, most_lines) + "\n";
   if (story.allocation.settled && !story.refused) {
-    out += use_text(story, most_lines) + class_text(story) + cost_text(story);
+    out += use_text(story, most_lines, width) + class_text(story) + cost_text(story);
   }
   return out + end_text(story);
 }
@@ -205,6 +210,7 @@ nlohmann::ordered_json story_json(const AllocationStory& story) {
           {"useless", story.useless.count()},
           {"moving_ns", story.moving.count()},
           {"host_bytes", story.host_bytes.count()},
+          {"class", class_name(story.allocation.span_class())},
           {"classes", std::move(classes)},
           {"kernels", std::move(kernels)},
           {"earlier_at_this_address", story.others},

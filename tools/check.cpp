@@ -87,7 +87,7 @@ Json rule_json(const Rule& rule, const std::optional<CheckedTrace>& trace) {
   return out;
 }
 
-std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace) {
+std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace, std::size_t width) {
   const CoverageReport& coverage = trace.coverage;
   std::string out = "\n" + harmless(trace.path) + " (" + trace.state +
                     "): " + counted(coverage.allocations, "allocation") + " of " + format_bytes(coverage.bytes) + ", " +
@@ -110,7 +110,7 @@ std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace) {
         "what is counted here, and more in a run; `spillway stats --by rule` on a run under this file says what it "
         "did\n";
   }
-  return out + table.str() + note + (dead.empty() ? "" : "\n" + dead);
+  return out + table.str(width) + note + (dead.empty() ? "" : "\n" + dead);
 }
 
 }  // namespace
@@ -122,12 +122,12 @@ std::string mistakes_text(const PolicyFileReading& reading, std::string_view fil
 }
 
 std::string check_text(const PolicyFileReading& reading, std::string_view file_name,
-                       const std::optional<CheckedTrace>& trace) {
+                       const std::optional<CheckedTrace>& trace, std::size_t width) {
   const PolicyFile& file = reading.file;
   std::string out = std::string(file_name) + ": no mistakes; " + counted(changed_settings(file.settings), "setting") +
                     " changed, " + counted(file.rules.size(), "rule") + "\n";
   for (const std::string& note : without_effect(file)) out += "note: " + note + "\n";
-  if (trace) out += coverage_text(file, *trace);
+  if (trace) out += coverage_text(file, *trace, width);
   return out;
 }
 

@@ -22,7 +22,7 @@ std::string mistakes_text(const policy::PolicyFileReading& reading, std::string_
 
 // For a file without mistakes: what it holds, and a table of its rules if there is a trace; for stdout.
 std::string check_text(const policy::PolicyFileReading& reading, std::string_view file_name,
-                       const std::optional<CheckedTrace>& trace);
+                       const std::optional<CheckedTrace>& trace, std::size_t width = 0);
 
 // All of it as one JSON object and a line feed.
 std::string check_json(const policy::PolicyFileReading& reading, std::string_view file_name,

@@ -57,6 +57,7 @@ std::unique_ptr<Command> make_replay_command();
 std::unique_ptr<Command> make_plan_command();
 std::unique_ptr<Command> make_top_command();
 std::unique_ptr<Command> make_view_command();
+std::unique_ptr<Command> make_probe_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_completion_command();
 

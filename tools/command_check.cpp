@@ -8,6 +8,7 @@
 #include "tools/check.hpp"
 #include "tools/command.hpp"
 #include "tools/regular_file.hpp"
+#include "tools/terminal.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -51,7 +52,8 @@ class CheckCommand : public Command {
       const std::string mistakes = mistakes_text(reading, policy_path_);
       std::fwrite(mistakes.data(), 1, mistakes.size(), stderr);
     } else if (!json_) {
-      print(check_text(reading, policy_path_, trace));
+      const Terminal terminal = terminal_of_output();
+      print(page_for(terminal, check_text(reading, policy_path_, trace, terminal.width)));
     }
     return code;
   }

@@ -1,14 +1,32 @@
-// spillway doctor: a line for each thing that Spillway needs. Exit code 0 if programs can be served here, 1 if not.
+// spillway doctor: a line for each thing that Spillway needs; with a program, how that allocates and what to use for
+// it. Exit code 0 if programs, or this program, can be served here, 1 if not.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "policy/settings.hpp"
 #include "tools/command.hpp"
+#include "tools/launch.hpp"
 #include "tools/machine.hpp"
+#include "tools/preload.hpp"
+#include "tools/program_check.hpp"
+#include "tools/program_report.hpp"
 #include "tools/text_table.hpp"
+#include "tools/trace_source.hpp"
 
 namespace spillway::tools {
 namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 const char* verdict_name(Verdict verdict) {
   switch (verdict) {
@@ -21,13 +39,63 @@ const char* verdict_name(Verdict verdict) {
   }
 }
 
+std::string dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+// A folder for the traces of one run, gone with it.
+class TraceFolder {
+ public:
+  TraceFolder() {
+    const char* base = std::getenv("TMPDIR");
+    path_ = std::string(base != nullptr && *base == '/' ? base : "/tmp") + "/spillway-doctor-XXXXXX";
+    made_ = ::mkdtemp(path_.data()) != nullptr;
+  }
+  ~TraceFolder() {
+    std::error_code ignored;
+    if (made_) fs::remove_all(path_, ignored);
+  }
+  TraceFolder(const TraceFolder&) = delete;
+  TraceFolder& operator=(const TraceFolder&) = delete;
+  [[nodiscard]] bool made() const { return made_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+};
+
+std::string ending_text(const LimitedEnding& limited, int seconds) {
+  if (limited.stopped) return "stopped after " + std::to_string(seconds) + " s (--time-limit)";
+  const int status = limited.ending.status;
+  if (WIFSIGNALED(status)) {
+    const char* name = ::sigabbrev_np(WTERMSIG(status));
+    return "ended by signal " + (name != nullptr ? "SIG" + std::string(name) : std::to_string(WTERMSIG(status)));
+  }
+  return "ended with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+// Whether it ran as one that is served should: to its end, or to the limit.
+bool ran_well(const LimitedEnding& limited) {
+  return limited.stopped || (WIFEXITED(limited.ending.status) && WEXITSTATUS(limited.ending.status) == 0);
+}
+
+constexpr const char* kNothingSeen =
+    "No CUDA call was seen: the program made none, or what made them was not intercepted (a child started without "
+    "LD_PRELOAD, a setuid or static program).";
+
 class DoctorCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_flag("--json", json_, "Print JSON: an object with `servable` and the findings");
+    app.add_option("--time-limit", seconds_, "With a program: seconds after which it is ended by SIGTERM")
+        ->check(CLI::Range(1, 3600))
+        ->capture_default_str();
+    app.add_flag("--simulated", simulated_, "With a program: run it on the simulated device instead of a GPU");
+    app.add_flag("--json", json_, "Print JSON: an object with `servable`, and the findings or the report");
   }
 
+  void set_program(std::vector<std::string> program) override { program_ = std::move(program); }
+
   int run() override {
+    if (!program_.empty()) return examine_program();
     const std::vector<Finding> findings = examine_machine();
     const bool servable = std::none_of(findings.begin(), findings.end(),
                                        [](const Finding& finding) { return finding.verdict == Verdict::problem; });
@@ -49,16 +117,71 @@ class DoctorCommand : public Command {
   }
 
   static void print_json(const std::vector<Finding>& findings, bool servable) {
-    nlohmann::ordered_json json = {{"servable", servable}, {"findings", nlohmann::ordered_json::array()}};
+    Json json = {{"servable", servable}, {"findings", Json::array()}};
     for (const Finding& finding : findings) {
       json["findings"].push_back({{"check", finding.check},
                                   {"verdict", verdict_name(finding.verdict)},
                                   {"text", finding.text},
                                   {"remedy", finding.remedy}});
     }
-    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    print(dumped(json));
   }
 
+  int examine_program() {
+    const char* search = std::getenv("PATH");
+    const ProgramCheck check = check_program(program_.front(), search == nullptr ? "" : search);
+    std::optional<std::string> problem = check.problem;
+    if (!problem && simulated_) problem = simulated_device_problem(check.path);
+    if (!problem) problem = preload_by_environment(simulated_ ? RunsOn::simulated_device : RunsOn::gpu);
+    if (problem) return complain(*problem);
+    const TraceFolder folder;
+    if (!folder.made()) {
+      return complain(
+          "cannot make " + folder.path() + " for the run's trace (" + std::strerror(errno) + "); set TMPDIR", kFailure);
+    }
+    // It runs as it would without us: what the user has set for other runs is not for this one.
+    for (const policy::SettingRow& row : policy::setting_table()) ::unsetenv(row.environment_name().c_str());
+    ::unsetenv(std::string(policy::kPolicyFileEnvironmentName).c_str());
+    ::setenv("SPILLWAY_MODE", "off", 1);
+    ::setenv("SPILLWAY_LOG_LEVEL", "warning", 1);
+    ::setenv("SPILLWAY_TRACE_PATH", (folder.path() + "/%p.swt").c_str(), 1);
+    const LimitedEnding limited = run_limited(check.path, program_, std::chrono::seconds(seconds_));
+    if (limited.ending.error != 0) {
+      return complain("cannot run " + check.path + ": " + std::strerror(limited.ending.error) +
+                      "; check that it can be started without spillway");
+    }
+    ProgramUse use;
+    for (const std::string& path : list_traces({folder.path()}).paths) add_trace(use, path);
+    return report(limited, use);
+  }
+
+  int report(const LimitedEnding& limited, const ProgramUse& use) const {
+    const bool seen = use.processes > 0;
+    const bool spills =
+        std::any_of(use.devices.begin(), use.devices.end(), [](const auto& entry) { return entry.second.spills(); });
+    const bool servable = seen && spills && ran_well(limited);
+    const std::string verdict = !seen ? kNothingSeen
+                                : !ran_well(limited)
+                                    ? "The program did not run well: check that it does without spillway."
+                                : !spills ? "Nothing of what was seen can spill."
+                                          : "This program can be served.";
+    const std::string ended = ending_text(limited, seconds_);
+    for (const std::string& problem : use.problems) complain(problem, kFailure);
+    if (json_) {
+      Json json = {{"servable", servable}, {"verdict", verdict}, {"ended", ended}, {"stopped", limited.stopped}};
+      json.update(report_json(use));
+      print(dumped(json));
+    } else {
+      std::string command;
+      for (const std::string& word : program_) command += (command.empty() ? "" : " ") + word;
+      print(harmless(command) + ": " + ended + "\n" + (seen ? "\n" + report_text(use) + "\n" : "") + verdict + "\n");
+    }
+    return servable ? kSuccess : kFailure;
+  }
+
+  std::vector<std::string> program_;
+  int seconds_ = 20;
+  bool simulated_ = false;
   bool json_ = false;
 };
 

@@ -34,6 +34,7 @@ class PlanCommand : public Command {
     if (const auto problem = output_problem()) return complain(*problem);
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
+    if (!trace.costs.problem.empty()) complain(trace.costs.problem, kSuccess);
     if (trace.launches == 0)
       return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
     ReplayRequest request;

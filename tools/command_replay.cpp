@@ -6,6 +6,7 @@
 #include "policy/size_text.hpp"
 #include "tools/command.hpp"
 #include "tools/replay.hpp"
+#include "tools/terminal.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -37,6 +38,7 @@ class ReplayCommand : public Command {
     }
     TraceEvents trace;
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
+    if (!trace.costs.problem.empty()) complain(trace.costs.problem, kSuccess);
     std::vector<NamedPolicy> policies;
     // What a recording without us would have been under us is the question; not what off is.
     const bool off = trace.settings.mode == policy::ModeName::off;
@@ -61,9 +63,10 @@ class ReplayCommand : public Command {
     }
     std::vector<NamedReplay> replays;
     if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
+    const Terminal terminal = terminal_of_output();
     print(json_
               ? replay_json(trace, replays).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"
-              : replay_text(trace, replays));
+              : page_for(terminal, replay_text(trace, replays, terminal.width)));
     return kSuccess;
   }
 

@@ -74,7 +74,9 @@ class RunCommand : public Command {
     if (simulated_ && !check.problem) {
       if (const auto problem = simulated_device_problem(check.path)) problems.push_back(*problem);
     }
-    if (const auto problem = preload()) problems.push_back(*problem);
+    if (const auto problem = preload_by_environment(simulated_ ? RunsOn::simulated_device : RunsOn::gpu)) {
+      problems.push_back(*problem);
+    }
     if (const auto problem = trace_place_problem(absolute_pattern(trace_pattern_))) problems.push_back(*problem);
     for (const std::string& problem : problems) complain(problem);
     if (!problems.empty()) return kUsageMistake;
@@ -128,21 +130,6 @@ class RunCommand : public Command {
     for (const policy::PolicyMistake& mistake : reading.mistakes) problems.push_back(mistake.sentence());
     if (trace_pattern_.empty()) trace_pattern_ = reading.file.settings.trace_path;
     ::setenv(kPolicyName.c_str(), fs::absolute(path, error).c_str(), 1);
-  }
-
-  std::optional<std::string> preload() const {
-    const FoundPath library = find_library();
-    if (library.problem) return library.problem;
-    const FoundPath usable = without_separators(library.path, " :\t\n");
-    if (usable.problem) return usable.problem;
-    ::setenv("LD_PRELOAD", appended(environment("LD_PRELOAD"), usable.path).c_str(), 1);
-    if (!simulated_) return std::nullopt;
-    const FoundPath device = find_simulated_device(library.path);
-    if (device.problem) return device.problem;
-    const FoundPath folder = without_separators(device.path, ":;");
-    if (folder.problem) return folder.problem;
-    ::setenv("LD_LIBRARY_PATH", prepended(environment("LD_LIBRARY_PATH"), folder.path).c_str(), 1);
-    return std::nullopt;
   }
 
   // As the program's loader will look for it; we are about to become the program, so it need not be closed.

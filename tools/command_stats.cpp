@@ -51,7 +51,8 @@ class StatsCommand : public Command {
     if (summaries_.empty()) return code;
     const auto apart = why_not_one_run(summaries_);
     const bool one = list.paths.size() == 1;
-    print(json_ ? dumped(json(one, !apart)) : page_for(terminal_of_output(), text(one, !apart)));
+    const Terminal terminal = terminal_of_output();
+    print(json_ ? dumped(json(one, !apart)) : page_for(terminal, text(one, !apart, terminal.width)));
     if (apart) return complain(*apart, kFailure);
     if (const auto note = different_programs(summaries_)) complain(*note, kSuccess);
     return code;
@@ -83,7 +84,7 @@ class StatsCommand : public Command {
     };
     return read_trace(path, see, [&](const policy::trace::TraceReader& reader) {
       summaries_.push_back(summarizer.finish(path, reader));
-      if (!by_.empty()) tables_.push_back(maker.finish(run, reader.header().cost_table));
+      if (!by_.empty()) tables_.push_back(maker.finish(run, reader.header()));
     });
   }
 
@@ -95,14 +96,14 @@ class StatsCommand : public Command {
     }
   }
 
-  [[nodiscard]] std::string text(bool one, bool one_run) const {
-    if (by_.empty() && one) return stats_page(summaries_.front(), top());
+  [[nodiscard]] std::string text(bool one, bool one_run, std::size_t width) const {
+    if (by_.empty() && one) return stats_page(summaries_.front(), top(), width);
     std::string out;
-    if (by_.empty() || !one) out = stats_list(summaries_, one_run ? WithTotals::yes : WithTotals::no);
+    if (by_.empty() || !one) out = stats_list(summaries_, one_run ? WithTotals::yes : WithTotals::no, width);
     for (std::size_t i = 0; i < tables_.size(); ++i) {
       out += (out.empty() ? "" : "\n") + stats_opening(summaries_[i]);
       each_section([&](const std::string& /*name*/, Section section) {
-        out += "\n" + section_text(tables_[i], section, top());
+        out += "\n" + section_text(tables_[i], section, top(), width);
       });
       if (const std::string outside = outside_text(tables_[i], summaries_[i]); !outside.empty()) out += "\n" + outside;
     }
@@ -147,9 +148,10 @@ class StatsCommand : public Command {
     if (reading.problem) return complain(*reading.problem, kFailure);
     constexpr std::size_t kLeastLines = 40;
     constexpr std::size_t kTimeColumns = 16;
-    print(json_
-              ? dumped(story_json(reading.story))
-              : prose_for(terminal_of_output(), story_text(reading.story, std::max(top(), kLeastLines)), kTimeColumns));
+    if (json_) return print(dumped(story_json(reading.story))), kSuccess;
+    const Terminal terminal = terminal_of_output();
+    const std::string story = story_text(reading.story, std::max(top(), kLeastLines), terminal.width);
+    print(prose_for(terminal, story, kTimeColumns));
     return kSuccess;
   }
 

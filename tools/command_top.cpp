@@ -1,5 +1,5 @@
-// spillway top: a run as it goes on. It reads the trace that the program writes, which is never more than a second
-// behind; nothing is asked of the program.
+// spillway top: a run as it goes on, from the page that a process under Spillway keeps of itself in shared memory, or
+// from a trace, as far as it is written. Nothing is asked of the program.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +14,8 @@
 #include <thread>
 
 #include "tools/command.hpp"
-#include "tools/running_trace.hpp"
+#include "tools/run_page_reader.hpp"
+#include "tools/running_process.hpp"
 #include "tools/top_view.hpp"
 #include "tools/trace_source.hpp"
 
@@ -33,31 +34,67 @@ std::string this_host() {
 class TopCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_option("run", run_name_, "Process that was started with --trace, or a trace file (.swt)")->required();
+    app.add_option(
+           "run", run_name_,
+           "Number of a process under Spillway, or a trace file (.swt); a file whose name is a number is ./4242")
+        ->required();
     app.add_flag(
         "--once", once_,
         "Print one frame, of what there is now, and end (implied where stdout is no terminal, but with --json)");
     app.add_option("--interval", interval_, "Seconds between frames")
         ->capture_default_str()
         ->check(CLI::Range(0.05, 3600.0));
-    app.add_option("--top", top_, "Allocations to list")->capture_default_str()->check(CLI::Range(0, 1000));
+    app.add_option("--top", top_, "Allocations to list; a process shows 64 at most")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 1000));
     app.add_flag("--json", json_, "Print each frame as a line of JSON");
   }
 
   int run() override {
     if (::isatty(STDOUT_FILENO) == 0 && !json_) once_ = true;
     if (run_name_.empty()) return complain("the name of the run is empty; name a process, or a trace file");
-    std::string path = run_name_;
-    std::string shown = run_name_;
-    if (run_name_.find_first_not_of("0123456789") == std::string::npos && run_name_.size() < 11) {
-      const RunningTraceSearch search = find_running_trace(std::stoull(run_name_));
-      if (!search.trace) return complain(search.problem, kFailure);
-      path = search.trace->open_as;
-      shown = search.trace->path;
-      writer_ = search.trace->pid;
-    }
-    open_as_ = path;
     terminal_ = terminal_of_output();
+    if (!once_) catch_interrupts();
+    if (!names_process()) return follow_trace(run_name_, run_name_);
+    const RunningProcessSearch search = find_running_process(std::stoull(run_name_));
+    if (!search.process) return complain(search.problem + file_of_that_name(), kFailure);
+    writer_ = search.process->pid;
+    if (search.process->shows == RunningShows::trace)
+      return follow_trace(search.process->open_as, search.process->path);
+    return follow_page(search.process->open_as);
+  }
+
+ private:
+  // Digits only: a process, whatever files there are.
+  [[nodiscard]] bool names_process() const {
+    constexpr std::size_t kMostDigits = 10;
+    return run_name_.find_first_not_of("0123456789") == std::string::npos && run_name_.size() <= kMostDigits;
+  }
+  [[nodiscard]] std::string file_of_that_name() const {
+    struct stat status {};
+    return ::stat(run_name_.c_str(), &status) == 0 ? "; the file of that name is ./" + run_name_ : std::string();
+  }
+
+  int follow_page(const std::string& path) {
+    const std::string name = "process " + std::to_string(writer_);
+    RunPageReader reader;
+    if (const auto problem = reader.open(path)) return complain(name + ": " + *problem, kFailure);
+    while (true) {
+      const bool running = is_running(writer_);  // before: what it shows last is not missed
+      const auto page = reader.read();
+      if (!page && running) return complain(name + ": its page is not whole; try again", kFailure);
+      if (!page) return complain(name + ": was killed while it wrote its page", kFailure);
+      const TopFrame frame = frame_of(*page, running, top());
+      show(frame);
+      std::fflush(stdout);
+      if (once_ || frame.ended || !running || std::ferror(stdout) != 0) return kSuccess;
+      std::this_thread::sleep_for(std::chrono::duration<double>(interval_));
+      if (interrupted != 0) return kSuccess;
+    }
+  }
+
+  int follow_trace(const std::string& path, const std::string& shown) {
+    open_as_ = path;
     TraceVisitor visitor;
     visitor.opened = [&](const policy::trace::TraceReader& reader) {
       reader_ = &reader;
@@ -74,18 +111,18 @@ class TopCommand : public Command {
       end_reason_ = reader.end()->reason;
       view_.end(*reader.end());
     };
-    if (!once_) {
-      catch_interrupts();
-      visitor.wait_for_more = [this] { return wait(); };
+    if (!once_) visitor.wait_for_more = [this] { return wait(); };
+    if (const auto problem = read_trace(path, visitor)) {
+      struct stat status {};
+      const bool there = ::stat(path.c_str(), &status) == 0;
+      return complain(*problem + (there ? "" : "; a process is named by its number"), kFailure);
     }
-    if (const auto problem = read_trace(path, visitor)) return complain(*problem, kFailure);
     view_.set_state(last_state());
     view_.set_quiet(since_last_event());
-    show();
+    show(view_.frame(run_, top()));
     return kSuccess;
   }
 
- private:
   // Without SA_RESTART a sleep ends at once, and the last frame stays on the screen.
   static void catch_interrupts() {
     struct sigaction action {};
@@ -107,7 +144,7 @@ class TopCommand : public Command {
     if (reader_ != nullptr && now - last_shown_ >= every) {
       last_shown_ = now;
       view_.set_quiet(since_last_event());
-      show();
+      show(view_.frame(run_, top()));
       std::fflush(stdout);
       if (std::ferror(stdout) != 0) return false;
     }
@@ -128,18 +165,16 @@ class TopCommand : public Command {
     return std::max<std::int64_t>(std::time(nullptr) - status.st_mtime, 0);
   }
 
-  void show() const {
-    if (json_) {
-      return print(view_.json(run_, top()).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-                   "\n");
-    }
+  void show(const TopFrame& frame) const {
+    if (json_)
+      return print(json_of(frame).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     const bool clear = terminal_.width > 0 && !once_;
-    print((clear ? "\033[H\033[J" : "") + view_.text(run_, terminal_, top()));
+    print((clear ? "\033[H\033[J" : "") + text_of(frame, terminal_));
   }
   [[nodiscard]] std::size_t top() const { return static_cast<std::size_t>(top_); }
 
   std::string run_name_;
-  std::string open_as_;  // the file that is read
+  std::string open_as_;  // the trace that is read
   bool once_ = false;
   bool json_ = false;
   double interval_ = 1;

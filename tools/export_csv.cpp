@@ -193,7 +193,7 @@ class CsvExporter : public Exporter {
     if (!problem) file_.write(kTitles);
     return problem;
   }
-  void begin(const trace::TraceHeader& /*header*/) override {}
+  void begin(const trace::TraceHeader& header) override { rules_ = rule_words(header); }
 
   void add(const trace::Record& record, RunFollower& run, bool inside) override {
     if (!inside) return;
@@ -223,7 +223,7 @@ class CsvExporter : public Exporter {
     row_[Column::reason] = name_of(decision.cause.reason);
     if (decision.cause.rule != 0) row_.number(Column::rule, decision.cause.rule);
     if (decision.cause.span_class != 0) row_[Column::span_class] = span_class_name(decision.cause.span_class);
-    row_[Column::text] = explain(decision);
+    row_[Column::text] = explain(decision, rules_);
     std::visit(
         [this](const auto& body) {
           if (body.allocation) row_.number(Column::allocation, body.allocation.value);
@@ -241,6 +241,7 @@ class CsvExporter : public Exporter {
   OutputFile file_;
   Row row_;
   std::string line_;
+  RuleWords rules_;
 };
 
 }  // namespace

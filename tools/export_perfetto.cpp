@@ -70,6 +70,7 @@ class PerfettoExporter : public Exporter {
   [[nodiscard]] bool failed() const override { return file_.failed(); }
 
   void begin(const trace::TraceHeader& header) override {
+    rules_ = rule_words(header);
     // The pid keeps the tracks of several files apart, should they be concatenated.
     base_ = (header.pid & 0xFFFFFFU) << 32U;
     sequence_ = static_cast<std::uint32_t>(header.pid & 0x7FFFFFFFU) | 1U;
@@ -188,7 +189,7 @@ class PerfettoExporter : public Exporter {
     const bool note = std::holds_alternative<Note>(decision.body);
     of.number(event::kNameId, name_id(note ? kind : kind + ": " + name_of(decision.cause.reason)));
     of.message(event::kAnnotation, annotation("decision", decision.id.value));
-    of.message(event::kAnnotation, annotation("sentence", explain(decision)));
+    of.message(event::kAnnotation, annotation("sentence", explain(decision, rules_)));
     if (std::holds_alternative<MoveRange>(decision.body)) of.fixed64(event::kFlow, flow_of(decision.id));
     put_event(record.time, of);
   }
@@ -318,6 +319,7 @@ class PerfettoExporter : public Exporter {
   std::vector<DeviceTotals> shown_;
   std::vector<std::uint32_t> streams_;  // of the latest launches
   std::vector<Pending> pending_;
+  RuleWords rules_;
   Nanoseconds began_;
   Nanoseconds first_time_ = kNever;  // in the window
   bool touched_ = false;

@@ -23,6 +23,7 @@ namespace {
 constexpr const char* kSchema = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE rule (rule INTEGER PRIMARY KEY, name TEXT, file TEXT, line INTEGER);
 CREATE TABLE device (device INTEGER PRIMARY KEY, name TEXT, total_bytes INTEGER, can_spill INTEGER);
 CREATE TABLE device_end (device INTEGER PRIMARY KEY, budget_bytes INTEGER, resident_bytes INTEGER, on_host_bytes INTEGER, plain_bytes INTEGER,
   managed_bytes INTEGER, reserved_bytes INTEGER, resident_peak_bytes INTEGER, moved_in_bytes INTEGER,
@@ -74,6 +75,7 @@ class SqliteExporter : public Exporter {
     const auto into = [this](const char* table, int values) { return &database_.insert_into(table, values); };
     meta_ = into("meta", 2);
     setting_ = into("setting", 2);
+    rule_ = into("rule", 4);
     device_ = into("device", 4);
     device_end_ = into("device_end", 10);
     function_ = into("function", 3);
@@ -94,6 +96,11 @@ class SqliteExporter : public Exporter {
   }
 
   void begin(const trace::TraceHeader& header) override {
+    rules_ = rule_words(header);
+    const std::string file = policy_file_of(header);
+    for (std::size_t i = 0; i < header.rules.size(); ++i) {
+      rule_->integer(i + 1).text(header.rules[i].name).text(file).integer(header.rules[i].line).put();
+    }
     meta("schema_version", "1");
     meta("program", header.program);
     std::string arguments;
@@ -169,7 +176,7 @@ class SqliteExporter : public Exporter {
     allocation_->integer(of.id.value).integer(of.device.value).text(csv_name(of.kind)).text(run.library(of.caller));
     allocation_->integer(asked == requested_.end() ? of.bytes.count() : asked->second);
     allocation_->integer_or_null(of.settled, of.bytes.count()).integer_or_null(of.settled, of.address.value);
-    allocation_->text(of.settled ? backing_name(of.backing) : "").text(span_class_name(of.span_class));
+    allocation_->text(of.settled ? backing_name(of.backing) : "").text(span_class_name(of.span_class()));
     allocation_->integer(ns(of.asked)).integer_or_null(freed, ns(run.time())).text(outcome).put();
     if (freed) requested_.erase(of.id);
   }
@@ -217,7 +224,7 @@ class SqliteExporter : public Exporter {
     decision_->text(decision_kind_name(decision.body)).integer_or_null(bool(allocation), allocation.value);
     decision_->integer(offset).integer(bytes).text(place).text(urgency).text(name_of(cause.reason)).integer(cause.rule);
     decision_->text(span_class_name(cause.span_class)).real(static_cast<double>(cause.worth));
-    decision_->integer_or_null(bool(cause.launch), cause.launch.value).text(explain(decision)).put();
+    decision_->integer_or_null(bool(cause.launch), cause.launch.value).text(explain(decision, rules_)).put();
   }
 
   // RunFollower has forgotten it by now.
@@ -319,14 +326,15 @@ class SqliteExporter : public Exporter {
 
   OutputFile file_;
   SqliteDatabase database_;
-  SqliteInsert *meta_ = nullptr, *setting_ = nullptr, *device_ = nullptr, *device_end_ = nullptr, *function_ = nullptr,
-               *shape_ = nullptr, *pointer_ = nullptr, *graph_ = nullptr, *allocation_ = nullptr, *launch_ = nullptr,
-               *copy_ = nullptr, *decision_ = nullptr, *move_ = nullptr, *useless_ = nullptr, *iteration_ = nullptr,
-               *kernel_time_ = nullptr, *pages_ = nullptr, *dropped_ = nullptr;
+  SqliteInsert *meta_ = nullptr, *rule_ = nullptr, *setting_ = nullptr, *device_ = nullptr, *device_end_ = nullptr,
+               *function_ = nullptr, *shape_ = nullptr, *pointer_ = nullptr, *graph_ = nullptr, *allocation_ = nullptr,
+               *launch_ = nullptr, *copy_ = nullptr, *decision_ = nullptr, *move_ = nullptr, *useless_ = nullptr,
+               *iteration_ = nullptr, *kernel_time_ = nullptr, *pages_ = nullptr, *dropped_ = nullptr;
   std::unordered_map<AllocationId, std::uint64_t> requested_;       // bytes asked for, of those alive
   std::unordered_map<AllocationId, AllocationRequested> requests_;  // not yet answered
-  Nanoseconds began_;                                               // the iteration that runs
-  bool touched_ = false;                                            // something of it was in the window
+  RuleWords rules_;
+  Nanoseconds began_;     // the iteration that runs
+  bool touched_ = false;  // something of it was in the window
 };
 
 }  // namespace

@@ -41,30 +41,91 @@ int replace_by(const std::string& path, const std::vector<std::string>& argument
   return errno;
 }
 
-Ending run_and_wait(const std::string& path, const std::vector<std::string>& arguments) {
+namespace {
+
+// All signals but those that are our own mistakes, for sigwaitinfo.
+sigset_t watched_signals() {
   sigset_t watched;
-  sigset_t before;
   sigfillset(&watched);
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&watched, own);
-  ::sigprocmask(SIG_BLOCK, &watched, &before);
+  return watched;
+}
+
+// The child, or -1 and the reason in `error`. `prepare` runs in the child, before it becomes the program.
+template <class Prepare>
+pid_t start_child(const std::string& path, const std::vector<std::string>& arguments, const sigset_t& mask, int& error,
+                  const Prepare& prepare) {
   int failed[2];
-  if (::pipe2(failed, O_CLOEXEC) != 0) return {errno, 0};
+  error = 0;
+  if (::pipe2(failed, O_CLOEXEC) != 0) return error = errno, -1;
   const pid_t child = ::fork();
   if (child == 0) {
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    const int error = replace_by(path, arguments);
-    if (::write(failed[1], &error, sizeof error) < 0) ::_exit(127);
+    prepare();
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    const int reason = replace_by(path, arguments);
+    if (::write(failed[1], &reason, sizeof reason) < 0) ::_exit(127);
     ::_exit(127);
   }
-  Ending ending;
-  if (child < 0) ending.error = errno;
+  if (child < 0) error = errno;
   ::close(failed[1]);
   // Empty as soon as the program has started: exec closed the other end.
-  if (child > 0 && ::read(failed[0], &ending.error, sizeof ending.error) <= 0) ending.error = 0;
+  if (child > 0 && ::read(failed[0], &error, sizeof error) <= 0) error = 0;
   ::close(failed[0]);
+  return child;
+}
+
+// Ends its whole group when the time is up.
+bool wait_limited(pid_t child, const sigset_t& watched, std::chrono::seconds limit, int& status) {
+  constexpr std::chrono::seconds kGrace{5};
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point until = Clock::now() + limit;
+  bool stopped = false;
+  while (::waitpid(child, &status, WNOHANG) != child) {
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+    if (left <= 0) {
+      ::kill(-child, stopped ? SIGKILL : SIGTERM);
+      stopped = true;
+      until = Clock::now() + kGrace;
+      continue;
+    }
+    const timespec wait{left / 1'000'000'000, left % 1'000'000'000};
+    siginfo_t info{};
+    const int signal = ::sigtimedwait(&watched, &info, &wait);
+    if (signal > 0 && signal != SIGCHLD) ::kill(-child, signal);
+  }
+  return stopped;
+}
+
+}  // namespace
+
+Ending run_and_wait(const std::string& path, const std::vector<std::string>& arguments) {
+  const sigset_t watched = watched_signals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &watched, &before);
+  Ending ending;
+  const pid_t child = start_child(path, arguments, before, ending.error, [] {});
   if (child > 0) ending.status = follow(child, watched);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return ending;
+}
+
+LimitedEnding run_limited(const std::string& path, const std::vector<std::string>& arguments,
+                          std::chrono::seconds limit) {
+  const sigset_t watched = watched_signals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &watched, &before);
+  LimitedEnding limited;
+  const bool terminal = ::isatty(STDIN_FILENO) != 0;
+  const pid_t child = start_child(path, arguments, before, limited.ending.error, [terminal] {
+    ::setpgid(0, 0);
+    if (terminal) ::tcsetpgrp(STDIN_FILENO, ::getpid());
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  });
+  if (child > 0) limited.stopped = wait_limited(child, watched, limit, limited.ending.status);
+  if (child > 0) ::kill(-child, SIGKILL);  // what it left running
+  if (terminal) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return limited;
 }
 
 int end_like(const Ending& ending) {

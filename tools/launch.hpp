@@ -7,6 +7,7 @@
 // program, and ends as the program ended, by the same signal if it was one.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,15 @@ struct Ending {
   int status = 0;  // as waitpid gives it
 };
 Ending run_and_wait(const std::string& path, const std::vector<std::string>& arguments);
+
+// Runs it in a process group of its own, which is given the terminal and ends as a whole: after `limit` by SIGTERM, and
+// 5 s later by SIGKILL. What it prints goes to standard error. Of the program only its own end is waited for.
+struct LimitedEnding {
+  Ending ending;
+  bool stopped = false;  // at the limit
+};
+LimitedEnding run_limited(const std::string& path, const std::vector<std::string>& arguments,
+                          std::chrono::seconds limit);
 
 // The exit code for main; does not return if the program died of a signal.
 int end_like(const Ending& ending);

@@ -21,6 +21,8 @@ std::vector<Finding> examine_machine();
 
 // Single groups of checks, for the above.
 std::vector<Finding> examine_driver();
+// 13010 as "13.1".
+std::string version_text(int version);
 std::vector<Finding> examine_memory();
 std::vector<Finding> examine_installation();
 

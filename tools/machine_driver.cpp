@@ -39,10 +39,6 @@ std::string name_of_error(const Driver& driver, int code) {
   return "error " + std::to_string(code);
 }
 
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
 void examine_device(const Driver& driver, int index, std::vector<Finding>& findings) {
   std::array<char, 256> name{};
   std::size_t total = 0;
@@ -82,6 +78,10 @@ void examine_uvm_node(std::vector<Finding>& findings) {
 
 }  // namespace
 
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 std::vector<Finding> examine_driver() {
   std::vector<Finding> findings;
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -119,7 +119,7 @@ std::vector<Finding> examine_driver() {
   }
   for (int i = 0; i < count; ++i) examine_device(driver, i, findings);
   // The simulated device has no node; a real one does not work without.
-  if (::dlsym(library, "spillway_simulated_device") == nullptr) examine_uvm_node(findings);
+  if (::dlsym(library, "spillway_simulated_statistics") == nullptr) examine_uvm_node(findings);
   return findings;
 }
 

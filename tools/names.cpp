@@ -3,6 +3,7 @@
 #include <array>
 
 #include "policy/span_class.hpp"
+#include "tools/text_table.hpp"
 
 namespace spillway::tools {
 
@@ -58,6 +59,22 @@ const char* decision_kind_name(const DecisionBody& body) {
   static constexpr std::array kWords = {"back", "refuse", "move", "advise", "cancel", "note"};
   static_assert(kWords.size() == std::variant_size_v<DecisionBody>);
   return word(kWords, body.index());
+}
+
+std::string policy_file_of(const trace::TraceHeader& header) {
+  for (const auto& [key, value] : header.settings) {
+    if (key == "policy.file") return value;
+  }
+  return {};
+}
+
+RuleWords rule_words(const trace::TraceHeader& header) {
+  const std::string path = policy_file_of(header);
+  const std::string file = path.substr(path.rfind('/') + 1);
+  RuleWords words;
+  for (const trace::RuleSeen& rule : header.rules)
+    words.push_back(harmless('"' + rule.name + "\" (" + file + ":" + std::to_string(rule.line) + ")"));
+  return words;
 }
 
 std::string span_class_name(std::uint16_t span_class) {

@@ -102,4 +102,23 @@ std::string prepended(const std::string& list, const std::string& path) {
   return in_list(list, path, ":;") ? list : path + ":" + list;
 }
 
+std::optional<std::string> preload_by_environment(RunsOn device) {
+  const auto environment = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  const FoundPath library = find_library();
+  if (library.problem) return library.problem;
+  const FoundPath usable = without_separators(library.path, " :\t\n");
+  if (usable.problem) return usable.problem;
+  ::setenv("LD_PRELOAD", appended(environment("LD_PRELOAD"), usable.path).c_str(), 1);
+  if (device == RunsOn::gpu) return std::nullopt;
+  const FoundPath found = find_simulated_device(library.path);
+  if (found.problem) return found.problem;
+  const FoundPath folder = without_separators(found.path, ":;");
+  if (folder.problem) return folder.problem;
+  ::setenv("LD_LIBRARY_PATH", prepended(environment("LD_LIBRARY_PATH"), folder.path).c_str(), 1);
+  return std::nullopt;
+}
+
 }  // namespace spillway::tools

@@ -1,6 +1,7 @@
 // Where libspillway.so is, and how it gets into a program's environment.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -23,5 +24,10 @@ FoundPath without_separators(const std::string& path, const std::string& separat
 // `list` with `path` at its end or start, once.
 std::string appended(const std::string& list, const std::string& path);
 std::string prepended(const std::string& list, const std::string& path);
+
+// Sets what makes a program start under the library, on the simulated device if so wanted. Returns what is wrong, with
+// the remedy, or nothing.
+enum class RunsOn : std::uint8_t { gpu, simulated_device };
+std::optional<std::string> preload_by_environment(RunsOn device);
 
 }  // namespace spillway::tools

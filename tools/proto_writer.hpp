@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "tools/utf8.hpp"
+
 namespace spillway::tools {
 
 class ProtoMessage {
@@ -27,18 +29,20 @@ class ProtoMessage {
     out_.append(bytes, sizeof bytes);
     return *this;
   }
-  ProtoMessage& text(std::uint32_t field, std::string_view value) {
-    key(field, 2);
-    varint(value.size());
-    out_ += value;
-    return *this;
-  }
-  ProtoMessage& message(std::uint32_t field, const ProtoMessage& value) { return text(field, value.out_); }
+  // Names in a trace are bytes, a text here is UTF-8: what is none is replaced.
+  ProtoMessage& text(std::uint32_t field, std::string_view value) { return raw(field, valid_utf8(value)); }
+  ProtoMessage& message(std::uint32_t field, const ProtoMessage& value) { return raw(field, value.out_); }
 
   [[nodiscard]] const std::string& bytes() const { return out_; }
   void clear() { out_.clear(); }
 
  private:
+  ProtoMessage& raw(std::uint32_t field, std::string_view value) {
+    key(field, 2);
+    varint(value.size());
+    out_ += value;
+    return *this;
+  }
   void key(std::uint32_t field, std::uint32_t type) { varint((field << 3U) | type); }
   void varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7U) out_ += static_cast<char>(0x80U | (value & 0x7FU));

@@ -100,7 +100,7 @@ std::optional<std::string> load_policy(const std::string& text, NamedPolicy& pol
 
 std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<NamedPolicy>& policies,
                                     const ReplayRequest& request) {
-  const CostTable costs;
+  const CostTable& costs = trace.costs.costs;
   const ShapeCosts shapes = infer_shape_costs(trace.events, costs);
   std::vector<NamedReplay> all;
   for (const NamedPolicy& policy : policies) {
@@ -134,7 +134,21 @@ double iterations(const ReplayResult& result) {
                                : static_cast<double>(result.measured.launches) / static_cast<double>(result.iteration);
 }
 
-std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
+// Both notions, so that the figures can be set beside those of stats.
+std::string iterations_text(const TraceEvents& trace, const std::string& periods) {
+  std::string text;
+  if (trace.iterations > 0) {
+    text = "iterations, as stats counts them: " + grouped(trace.iterations);
+    if (trace.iteration_launches > 0)
+      text += ", the last whole one of " + counted(trace.iteration_launches, "launch", "launches");
+    text += "\n";
+  }
+  if (periods.empty()) return text;
+  return text + "periods that the policies went by, in launches: " + periods +
+         "; a policy decides once a period, which may be a part of an iteration, or several\n";
+}
+
+std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays, std::size_t width) {
   if (replays.empty()) return {};
   std::string text = "trace " + trace.state + ", " + counted(trace.launches, "launch", "launches");
   if (trace.dropped > 0) text += ", " + grouped(trace.dropped) + " events were dropped: not an exact replay";
@@ -143,7 +157,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
     text += ", " + grouped(first.impossible) + " impossible record" + (first.impossible == 1 ? " was" : "s were") +
             " left out";
   text += "\nfigures are of the last " + grouped(first.measured.launches) +
-          " launches; GiB, estimated by a model of the device\n\n";
+          " launches; GiB, estimated by a model of the device; costs: " + harmless(trace.costs.source) + "\n\n";
   TextTable table({{"policy", Align::left},
                    {"time s"},
                    {"of bound"},
@@ -169,7 +183,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
                gigabytes(static_cast<double>(m.useless.count())),
                gigabytes(static_cast<double>(each.result.resident_peak.count())), std::to_string(each.result.refused)});
   }
-  text += table.str();
+  text += table.str(width);
   text += "\nbounds: no policy can take less than " + fixed(first.bounds.seconds, "%.4f") + " s (compute " +
           fixed(first.bounds.compute_seconds, "%.4f") + " s) or move less than " + gigabytes(first.bounds.traffic) +
           " GiB with a window of " + format_bytes(first.window) + "\n";
@@ -178,16 +192,16 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
     if (each.result.iteration == 0) continue;
     periods += (periods.empty() ? "" : ", ") + harmless(each.name) + " " + grouped(each.result.iteration);
   }
-  if (!periods.empty()) {
-    text += "periods that the policies went by, in launches: " + periods +
-            "; a period may be a part of what stats calls an iteration, or several\n";
-  }
+  text += iterations_text(trace, periods);
   text += remarks(replays);
   return text;
 }
 
 Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
   Json json = {{"trace", trace.state}, {"launches", trace.launches}, {"dropped_events", trace.dropped}};
+  json["costs"] = trace.costs.source;
+  json["iterations"] = trace.iterations;
+  json["iteration_launches"] = trace.iteration_launches;
   json["impossible_events"] = replays.empty() ? 0 : replays.front().result.impossible;
   json["replays"] = Json::array();
   for (const NamedReplay& each : replays) {

@@ -46,7 +46,7 @@ std::optional<std::string> try_replay(const std::string& path, const TraceEvents
 // means (iteration_finder.hpp), and may be part of a period or several.
 double iterations(const policy::ReplayResult& result);
 
-std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays);
+std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays, std::size_t width = 0);
 nlohmann::ordered_json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays);
 
 }  // namespace spillway::tools

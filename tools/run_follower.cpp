@@ -272,7 +272,7 @@ void RunFollower::decided(const trace::Record& record) {
   std::visit(
       [&](const auto& body) {
         const auto found = live_.find(body.allocation);
-        if (found != live_.end()) found->second.span_class = decision.cause.span_class;
+        if (found != live_.end()) found->second.said.add(decision);
       },
       decision.body);
 }

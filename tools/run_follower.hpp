@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/class_share.hpp"
 #include "policy/engine.hpp"
 #include "policy/trace/record_codec.hpp"
 #include "tools/iteration_finder.hpp"
@@ -50,8 +51,9 @@ struct FollowedAllocation {
   policy::Backing backing = policy::Backing::device;
   bool settled = false;
   policy::Nanoseconds asked;
-  std::uint16_t span_class = 0;  // as the last decision with a class says
-  policy::Bytes in_hbm;          // managed only
+  policy::ClassShare said;  // what decisions say it holds, so far
+  [[nodiscard]] std::uint16_t span_class() const { return said.most(); }
+  policy::Bytes in_hbm;  // managed only
   policy::Bytes on_host;
   std::vector<FollowedChunk> chunks;  // managed only
   std::vector<std::uint64_t> cuts;    // offsets that were pointed to, sorted

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "policy/cost_table.hpp"
+#include "tools/names.hpp"
 #include "tools/sane_time.hpp"
 
 namespace spillway::tools {
@@ -92,7 +93,7 @@ AllocationRow RunTableMaker::row_of(const FollowedAllocation& of, const RunFollo
   row.bytes = of.bytes;
   row.kind = of.kind;
   row.backing = of.backing;
-  row.span_class = of.span_class;
+  row.span_class = of.span_class();
   row.in_hbm = of.in_hbm;
   row.on_host = of.on_host;
   row.library = run.library(of.caller);
@@ -140,9 +141,12 @@ void RunTableMaker::add(const trace::Record& record, const RunFollower& run) {
   }
 }
 
-RunTables RunTableMaker::finish(const RunFollower& run, const std::string& cost_table) {
+RunTables RunTableMaker::finish(const RunFollower& run, const trace::TraceHeader& header) {
+  tables_.rule_words = rule_words(header);
+  tables_.rules_seen = header.rules;
+  tables_.policy_file = policy_file_of(header);
   std::vector<std::string> ignored;
-  tables_.link_in = read_costs(cost_table, ignored).link_in;
+  tables_.link_in = read_costs(header.cost_table, ignored).link_in;
   if (!iterations_.back().complete) iterations_.back().end = run.time();
   tables_.iterations = std::move(iterations_);
   for (std::uint32_t id = 0; id < kernels_.size(); ++id) {

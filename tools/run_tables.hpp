@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/explain.hpp"
+#include "policy/trace/header.hpp"
 #include "tools/run_follower.hpp"
 
 namespace spillway::tools {
@@ -72,7 +74,10 @@ struct RunTables {
   std::vector<IterationRow> iterations;      // in order
   std::uint64_t iterations_left_out = 0;
   std::vector<AllocationRow> allocations;  // with traffic, or managed and live; most crossed first
-  double link_in = 0;                      // bytes a second, by the trace's cost table
+  policy::RuleWords rule_words;            // of the policy file, by number from 1; none in older traces
+  std::vector<policy::trace::RuleSeen> rules_seen;
+  std::string policy_file;
+  double link_in = 0;  // bytes a second, by the trace's cost table
   // How long the host bytes take over the link at most: what launches may have waited for.
   [[nodiscard]] policy::Nanoseconds stall_estimate(policy::Bytes bytes) const;
   // Of an iteration: no more than it took.
@@ -86,7 +91,7 @@ class RunTableMaker {
 
   // After `run` has seen the same record.
   void add(const policy::trace::Record& record, const RunFollower& run);
-  RunTables finish(const RunFollower& run, const std::string& cost_table);
+  RunTables finish(const RunFollower& run, const policy::trace::TraceHeader& header);
 
  private:
   void add_move(const FinishedMove& move, const RunFollower& run);

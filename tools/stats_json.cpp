@@ -42,7 +42,8 @@ Json allocations_of(const TraceSummary& summary) {
           {"refused", pair_of(summary.refused)},
           {"failed", summary.failed_allocations},
           {"freed", summary.frees},
-          {"live_at_end", pair_of(summary.live_at_end)}};
+          {"live_at_end", pair_of(summary.live_at_end)},
+          {"live_at_peak", pair_of(summary.live_at_peak)}};
 }
 
 Json traffic_of(const TraceSummary& summary) {

@@ -54,7 +54,7 @@ std::string budget_text(const TraceSummary& summary, const DeviceTotals& totals)
   return totals.budget == Bytes() ? "unknown" : format_bytes(totals.budget);
 }
 
-std::string device_tables(const TraceSummary& summary) {
+std::string device_tables(const TraceSummary& summary, std::size_t width) {
   if (summary.devices.empty()) return line("devices", "none seen: the program made no CUDA context");
   TextTable table({{"device", Align::left},
                    {"budget"},
@@ -76,10 +76,10 @@ std::string device_tables(const TraceSummary& summary) {
   }
   return std::string("\nDevices, ") +
          (all_recorded ? "as recorded at the end" : "added up from the events, since the end is missing") + "\n" +
-         table.str();
+         table.str(width);
 }
 
-std::string allocation_table(const TraceSummary& summary) {
+std::string allocation_table(const TraceSummary& summary, std::size_t width) {
   TextTable table({{"allocations", Align::left}, {"count"}, {"bytes"}});
   const auto add = [&table](const std::string& name, const CountAndBytes& of) {
     if (of.count > 0) table.add({name, grouped(of.count), format_bytes(of.bytes)});
@@ -92,11 +92,12 @@ std::string allocation_table(const TraceSummary& summary) {
   add("refused", summary.refused);
   if (summary.failed_allocations > 0) table.add({"failed in the driver", grouped(summary.failed_allocations), ""});
   if (summary.frees > 0) table.add({"freed", grouped(summary.frees), ""});
+  add("live at the peak", summary.live_at_peak);
   add("live at the end", summary.live_at_end);
-  return table.empty() ? std::string() : "\n" + table.str();
+  return table.empty() ? std::string() : "\n" + table.str(width);
 }
 
-std::string traffic_table(const TraceSummary& summary) {
+std::string traffic_table(const TraceSummary& summary, std::size_t width) {
   static constexpr std::array kTo = {"", "moved to the device", "moved to the host", "duplicated"};
   static constexpr std::array kCopies = {"program's copies, host to device", "program's copies, device to host",
                                          "program's copies, device to device", "program's copies, unknown direction"};
@@ -116,7 +117,7 @@ std::string traffic_table(const TraceSummary& summary) {
   for (std::size_t i = 0; i < kCopies.size(); ++i) add(kCopies[i], summary.copies[i]);
   add("program's fills", summary.fills);
   for (std::size_t i = 0; i < kTraffic.size(); ++i) add(kTraffic[i], summary.page_traffic[i]);
-  std::string out = table.empty() ? std::string() : "\n" + table.str();
+  std::string out = table.empty() ? std::string() : "\n" + table.str(width);
   if (summary.moves_failed + summary.moves_cancelled + summary.moves_open > 0) {
     out += "  moves failed " + grouped(summary.moves_failed) + ", cancelled " + grouped(summary.moves_cancelled) +
            ", open at the end " + grouped(summary.moves_open) + "\n";
@@ -124,12 +125,12 @@ std::string traffic_table(const TraceSummary& summary) {
   return out;
 }
 
-std::string decision_table(const TraceSummary& summary) {
+std::string decision_table(const TraceSummary& summary, std::size_t width) {
   TextTable table({{"decision", Align::left}, {"reason", Align::left}, {"count"}, {"bytes"}});
   for (const auto& [key, of] : summary.decisions) {
     table.add({name_of_decision(key.first), name_of(key.second), grouped(of.count), format_bytes(of.bytes)});
   }
-  return table.empty() ? "\nDecisions: none\n" : "\n" + table.str();
+  return table.empty() ? "\nDecisions: none\n" : "\n" + table.str(width);
 }
 
 std::string mean_microseconds(const FunctionSummary& of) {
@@ -138,7 +139,7 @@ std::string mean_microseconds(const FunctionSummary& of) {
   return grouped(static_cast<std::uint64_t>(tenths / 10)) + "." + std::to_string(tenths % 10);
 }
 
-std::string launch_table(const TraceSummary& summary, std::size_t most_functions) {
+std::string launch_table(const TraceSummary& summary, std::size_t most_functions, std::size_t width) {
   std::string out =
       "\n" + line("launches",
                   grouped(summary.launches) + " of " + grouped(summary.shapes) + " shapes" +
@@ -170,7 +171,7 @@ std::string launch_table(const TraceSummary& summary, std::size_t most_functions
     }
   }
   if (table.empty()) return out;
-  out += "\n" + table.str();
+  out += "\n" + table.str(width);
   if (summary.functions.size() > most_functions) {
     out +=
         "  and " + counted(summary.functions.size() - most_functions, "more function", "more functions") + " (--top)\n";
@@ -182,12 +183,12 @@ std::string launch_table(const TraceSummary& summary, std::size_t most_functions
 
 std::string stats_opening(const TraceSummary& summary) { return opening(summary); }
 
-std::string stats_page(const TraceSummary& summary, std::size_t most_functions) {
-  return opening(summary) + device_tables(summary) + allocation_table(summary) + traffic_table(summary) +
-         decision_table(summary) + launch_table(summary, most_functions);
+std::string stats_page(const TraceSummary& summary, std::size_t most_functions, std::size_t width) {
+  return opening(summary) + device_tables(summary, width) + allocation_table(summary, width) +
+         traffic_table(summary, width) + decision_table(summary, width) + launch_table(summary, most_functions, width);
 }
 
-std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals totals) {
+std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals totals, std::size_t width) {
   TextTable table({{"rank"},
                    {"pid"},
                    {"time"},
@@ -221,7 +222,7 @@ std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals to
   if (totals == WithTotals::yes)
     table.add({"all", std::to_string(summaries.size()), seconds(longest), grouped(launches), grouped(allocations),
                format_bytes(peak), format_bytes(in), format_bytes(out), grouped(decisions), grouped(dropped), "", ""});
-  return table.str();
+  return table.str(width);
 }
 
 }  // namespace spillway::tools

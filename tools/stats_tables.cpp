@@ -58,30 +58,36 @@ std::string more(std::size_t count, std::size_t shown, const char* one, const ch
   return count > shown ? "  and " + counted(count - shown, one, many) + " (--top)\n" : std::string();
 }
 
-std::string class_table(const RunTables& tables) {
+std::string class_table(const RunTables& tables, std::size_t width) {
   TextTable table(with_traffic({{"class", Align::left}}));
   for (const auto& [span_class, traffic] : tables.classes) {
     table.add(with_traffic({class_text(span_class)}, traffic));
   }
   table.add(with_traffic({"all"}, tables.total));
-  return table.str();
+  return table.str(width);
 }
 
-std::string rule_table(const RunTables& tables) {
+// `1 "adam moments" (training.toml:4)`.
+std::string rule_name(std::uint16_t rule, const RunTables& tables) {
+  if (rule == 0) return "none";
+  const std::string number = std::to_string(rule);
+  return rule <= tables.rule_words.size() ? number + " " + tables.rule_words[rule - 1U] : number;
+}
+
+std::string rule_table(const RunTables& tables, std::size_t width) {
   TextTable table(with_traffic({{"rule", Align::left}}));
   for (const auto& [rule, traffic] : tables.rules) {
-    table.add(with_traffic({rule == 0 ? "none" : std::to_string(rule)}, traffic));
+    table.add(with_traffic({rule_name(rule, tables)}, traffic));
   }
   table.add(with_traffic({"all"}, tables.total));
-  return table.str();
+  return table.str(width);
 }
 
-// The name comes first and is shortened, so that a page of 80 columns keeps it.
-std::string kernel_name(const std::string& name) {
-  constexpr std::size_t kMost = 40;
+// On a terminal without "void " and parameters: the table shortens what is too long all the same.
+std::string kernel_name(const std::string& name, std::size_t width) {
   std::string text = harmless(demangled(name));
-  // Without its parameters, then cut in the middle: both ends tell kernels apart.
-  if (text.size() > kMost && text.ends_with(')')) {
+  if (width == 0) return text;
+  if (text.ends_with(')')) {
     std::size_t depth = 0;
     for (std::size_t at = text.size(); at-- > 0;) {
       depth += text[at] == ')' ? 1U : 0U;
@@ -92,12 +98,10 @@ std::string kernel_name(const std::string& name) {
     }
   }
   if (text.starts_with("void ")) text.erase(0, 5);
-  if (text.size() <= kMost) return text;
-  constexpr std::size_t kHead = kMost / 2 - 1;
-  return text.substr(0, kHead) + ".." + text.substr(text.size() - (kMost - kHead - 2));
+  return text;
 }
 
-std::string kernel_table(const RunTables& tables, std::size_t top) {
+std::string kernel_table(const RunTables& tables, std::size_t top, std::size_t width) {
   const bool timed = std::any_of(tables.kernels.begin(), tables.kernels.end(),
                                  [](const KernelRow& row) { return row.timed_launches > 0; });
   Columns columns{{"kernel", Align::left}, {"launches"}, {"named on host"}, {"stall at most"}};
@@ -105,7 +109,7 @@ std::string kernel_table(const RunTables& tables, std::size_t top) {
   TextTable table(with_traffic(columns));
   for (std::size_t i = 0; i < std::min(top, tables.kernels.size()); ++i) {
     const KernelRow& row = tables.kernels[i];
-    std::vector<std::string> cells{kernel_name(row.name), grouped(row.launches), format_bytes(row.host_bytes),
+    std::vector<std::string> cells{kernel_name(row.name, width), grouped(row.launches), format_bytes(row.host_bytes),
                                    milliseconds(tables.stall_estimate(row.host_bytes))};
     if (timed) {
       const auto count = static_cast<std::int64_t>(std::max<std::uint64_t>(row.timed_launches, 1));
@@ -113,10 +117,10 @@ std::string kernel_table(const RunTables& tables, std::size_t top) {
     }
     table.add(with_traffic(std::move(cells), row.traffic));
   }
-  return table.str() + more(tables.kernels.size(), top, "more kernel", "more kernels");
+  return table.str(width) + more(tables.kernels.size(), top, "more kernel", "more kernels");
 }
 
-std::string iteration_table(const RunTables& tables, std::size_t top) {
+std::string iteration_table(const RunTables& tables, std::size_t top, std::size_t width) {
   if (tables.iterations.size() < 2)
     return "  iterations: none found; the launches do not repeat, or not for long enough\n";
   const bool faults = std::any_of(tables.iterations.begin(), tables.iterations.end(),
@@ -135,7 +139,7 @@ std::string iteration_table(const RunTables& tables, std::size_t top) {
     if (faults) cells.push_back(grouped(row.faults));
     table.add(with_traffic(std::move(cells), row.traffic));
   }
-  std::string out = table.str();
+  std::string out = table.str(width);
   if (count > 2 * top) out += "  " + grouped(count - 2 * top) + " in the middle are left out (--top, or --json)\n";
   if (tables.iterations_left_out > 0) {
     out += "  " + grouped(tables.iterations_left_out) + " more came after these and were not kept\n";
@@ -143,7 +147,7 @@ std::string iteration_table(const RunTables& tables, std::size_t top) {
   return out;
 }
 
-std::string allocation_table_by_traffic(const RunTables& tables, std::size_t top) {
+std::string allocation_table_by_traffic(const RunTables& tables, std::size_t top, std::size_t width) {
   TextTable table(with_traffic({{"allocation"}, {"size"}, {"class", Align::left}, {"in HBM"}, {"on host"}},
                                {{"asked for by", Align::left}}));
   for (std::size_t i = 0; i < std::min(top, tables.allocations.size()); ++i) {
@@ -153,7 +157,7 @@ std::string allocation_table_by_traffic(const RunTables& tables, std::size_t top
                            row.traffic, {harmless(row.library)}));
   }
   if (table.empty()) return "  allocations: none moved, and none that could is live\n";
-  return table.str() + more(tables.allocations.size(), top, "more allocation", "more allocations");
+  return table.str(width) + more(tables.allocations.size(), top, "more allocation", "more allocations");
 }
 
 Json kernels_json(const RunTables& tables, std::size_t top) {
@@ -227,18 +231,18 @@ std::string outside_text(const RunTables& tables, const TraceSummary& summary) {
          " moved by page faults, which are not decisions: in no table\n";
 }
 
-std::string section_text(const RunTables& tables, Section section, std::size_t top) {
+std::string section_text(const RunTables& tables, Section section, std::size_t top, std::size_t width) {
   switch (section) {
     case Section::by_class:
-      return class_table(tables);
+      return class_table(tables, width);
     case Section::by_rule:
-      return rule_table(tables);
+      return rule_table(tables, width);
     case Section::by_kernel:
-      return kernel_table(tables, top);
+      return kernel_table(tables, top, width);
     case Section::by_iteration:
-      return iteration_table(tables, top);
+      return iteration_table(tables, top, width);
     case Section::by_allocation:
-      return allocation_table_by_traffic(tables, top);
+      return allocation_table_by_traffic(tables, top, width);
   }
   return {};
 }
@@ -255,6 +259,11 @@ Json section_json(const RunTables& tables, Section section, std::size_t top) {
     case Section::by_rule:
       for (const auto& [rule, traffic] : tables.rules) {
         list.push_back({{"rule", rule}});
+        if (rule != 0 && rule <= tables.rules_seen.size()) {
+          list.back()["name"] = tables.rules_seen[rule - 1U].name;
+          list.back()["file"] = tables.policy_file;
+          list.back()["line"] = tables.rules_seen[rule - 1U].line;
+        }
         put_traffic(list.back(), traffic);
       }
       return list;

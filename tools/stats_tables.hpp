@@ -18,7 +18,8 @@ const std::vector<std::string>& section_names();
 
 // `top`: rows of kernels and allocations; of iterations twice as many, the first and the last ones. JSON holds `top`
 // kernels and allocations and every iteration.
-std::string section_text(const RunTables& tables, Section section, std::size_t top);
+// `width` is that of the terminal; 0: none, and nothing is shortened.
+std::string section_text(const RunTables& tables, Section section, std::size_t top, std::size_t width = 0);
 nlohmann::ordered_json section_json(const RunTables& tables, Section section, std::size_t top);
 
 // What moved without a decision and so is in no section: a line, or nothing. `summary` is of the same trace.

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::string_view kBold = "\033[1m";
 constexpr std::string_view kPlain = "\033[0m";
-constexpr std::size_t kNarrowest = 20;  // below that nothing can be shown, so nothing is cut
+constexpr std::size_t kNarrowest = 20;  // below that nothing can be shown, so nothing is fitted
 
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
@@ -40,6 +41,12 @@ Terminal terminal_of_output() {
   if (::isatty(STDOUT_FILENO) != 1) return terminal;
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) terminal.width = size.ws_col;
+  if (const char* const columns = std::getenv("COLUMNS"); columns != nullptr) {
+    const long asked = std::strtol(columns, nullptr, 10);
+    constexpr long kWidest = 10'000;
+    if (asked > 0 && asked <= kWidest) terminal.width = static_cast<std::size_t>(asked);
+  }
+  if (terminal.width < kNarrowest) terminal.width = 0;
   const char* const no_colour = std::getenv("NO_COLOR");
   const char* const kind = std::getenv("TERM");
   terminal.colour = (no_colour == nullptr || *no_colour == '\0') && kind != nullptr && std::string_view(kind) != "dumb";
@@ -47,23 +54,22 @@ Terminal terminal_of_output() {
 }
 
 std::string page_for(const Terminal& terminal, const std::string& text) {
-  if (terminal.width < kNarrowest && !terminal.colour) return text;
+  constexpr std::size_t kIndent = 4;
   std::string out;
   bool heading = false;
   each_line(text, [&](std::string_view line) {
-    const std::size_t fits = terminal.width < kNarrowest ? line.size() : fitting(line, terminal.width);
-    const bool cut = fits < line.size();
-    const std::string shown =
-        cut ? std::string(line.substr(0, fitting(line, terminal.width - 1))) + "\u2026" : std::string(line);
-    out += heading && terminal.colour ? std::string(kBold) + shown + std::string(kPlain) : shown;
-    out += '\n';
+    const std::string shown = prose_for(terminal, std::string(line) + '\n', kIndent);
+    out += heading && terminal.colour
+               ? std::string(kBold) + shown.substr(0, shown.size() - 1) + std::string(kPlain) + '\n'
+               : shown;
     heading = line.empty();
   });
   return out;
 }
 
 std::string prose_for(const Terminal& terminal, const std::string& text, std::size_t indent) {
-  if (terminal.width < kNarrowest + indent) return text;
+  if (terminal.width < kNarrowest) return text;
+  indent = std::min(indent, terminal.width / 4);
   std::string out;
   each_line(text, [&](std::string_view line) {
     std::size_t room = terminal.width;

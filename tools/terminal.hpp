@@ -7,16 +7,18 @@
 namespace spillway::tools {
 
 struct Terminal {
-  std::size_t width = 0;  // in columns; 0: no terminal, or nobody knows
+  std::size_t width = 0;  // in columns; 0: no terminal, or nobody knows: nothing is shortened or wrapped
   bool colour = false;
 };
 
-// Of standard output. A file and a pipe have neither width nor colours.
+// Of standard output; COLUMNS, where it is set, is the width of a terminal. A file and a pipe have neither width nor
+// colours.
 Terminal terminal_of_output();
 
-// Cut to the width, with the first line of each paragraph, its heading, in bold.
+// Lines that are too long are wrapped, nothing is cut; the first line of each paragraph, its heading, in bold. Tables
+// are made for the width beforehand (TextTable::str).
 std::string page_for(const Terminal& terminal, const std::string& text);
-// Long lines are wrapped between words instead, the rest indented by `indent` blanks.
+// Wrapped between words, the rest of a line indented by `indent` blanks.
 std::string prose_for(const Terminal& terminal, const std::string& text, std::size_t indent);
 
 }  // namespace spillway::tools

@@ -1,6 +1,7 @@
 // Columns for people: text to the left, numbers to the right, two blanks between.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,9 +20,15 @@ class TextTable {
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   [[nodiscard]] bool empty() const { return rows_.empty(); }
-  [[nodiscard]] std::string str() const;  // each line ends with a line feed and has no trailing blanks
+  // Each line ends with a line feed and has no trailing blanks. In `width` columns (0: as wide as it is): texts are
+  // shortened in the middle first; what is too wide all the same goes on below, with the first column again.
+  [[nodiscard]] std::string str(std::size_t width = 0) const;
 
  private:
+  using Widths = std::vector<std::size_t>;
+  [[nodiscard]] Widths widths(std::size_t within) const;
+  void put_block(std::string& out, const Widths& widths, std::size_t first, std::size_t end) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

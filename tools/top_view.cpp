@@ -1,11 +1,8 @@
 #include "tools/top_view.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "policy/settings.hpp"
-#include "tools/names.hpp"
-#include "tools/text_table.hpp"
 
 namespace spillway::tools {
 
@@ -16,24 +13,6 @@ namespace {
 constexpr Nanoseconds kWindow{2'000'000'000};
 constexpr Nanoseconds kMarkEvery{100'000'000};
 constexpr std::size_t kMostCrossings = 65536;
-
-std::string rate_text(double bytes_a_second) {
-  return format_bytes(Bytes(static_cast<std::uint64_t>(bytes_a_second))) + "/s";
-}
-
-// "[#######...]" of `width` marks.
-std::string bar(Bytes part, Bytes whole, std::size_t width) {
-  if (whole == Bytes()) return {};
-  const double share = std::min(1.0, static_cast<double>(part.count()) / static_cast<double>(whole.count()));
-  const auto full = static_cast<std::size_t>(share * static_cast<double>(width) + 0.5);
-  return "[" + std::string(full, '#') + std::string(width - full, '.') + "]";
-}
-
-std::string seconds_text(Nanoseconds time, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f s", digits, static_cast<double>(time.count()) / 1e9);
-  return text;
-}
 
 }  // namespace
 
@@ -133,106 +112,37 @@ std::vector<const FollowedAllocation*> TopView::most_moved(const RunFollower& ru
   return all;
 }
 
-std::string TopView::text(const RunFollower& run, const Terminal& terminal, std::size_t top) const {
-  std::string out = harmless(header_.program.substr(header_.program.rfind('/') + 1)) + ", pid " +
-                    std::to_string(header_.pid) + " on " + harmless(header_.host);
-  if (!header_.rank.empty()) out += ", rank " + harmless(header_.rank);
-  out += ", " + harmless(state_) + ", " + seconds_text(run.time(), 1);
-  // The trace is written once a second at least while anything happens.
-  if (quiet_seconds_ >= 2) out += ", last event " + std::to_string(quiet_seconds_) + " s ago";
-  out += "\n";
-  char launch_rate[32];
-  std::snprintf(launch_rate, sizeof launch_rate, "%.0f", rates(run, 0).launches);
-  out += "launch " + grouped(run.launches()) + ", " + launch_rate + " a second; ";
-  if (run.iteration() == 0) {
-    out += "no iteration found yet\n";
-  } else {
-    out += "iteration " + grouped(run.iteration()) + ", at its launch " + grouped(run.launches() - iteration_launches_);
-    out += iteration_took_ == Nanoseconds() ? "\n" : "; the last took " + seconds_text(iteration_took_, 4) + "\n";
-  }
-  TextTable devices(
-      {{"device", Align::left}, {"budget"}, {"plain"}, {"resident"}, {"", Align::left}, {"on host"}, {"in"}, {"out"}});
+TopFrame TopView::frame(const RunFollower& run, std::size_t top) const {
+  TopFrame frame;
+  frame.trace = path_;
+  frame.program = header_.program;
+  frame.host = header_.host;
+  frame.rank = header_.rank;
+  frame.pid = header_.pid;
+  frame.state = state_;
+  frame.ended = ended_;
+  frame.quiet_seconds = quiet_seconds_;
+  frame.time = run.time();
+  frame.launches = run.launches();
+  frame.launches_per_second = rates(run, 0).launches;
+  frame.iteration = run.iteration();
+  frame.iteration_launches = run.iteration() == 0 ? 0 : run.launches() - iteration_launches_;
+  frame.iteration_took = iteration_took_;
+  frame.no_iteration = "no iteration found yet";
   for (std::uint32_t i = 0; i < run.devices().size(); ++i) {
     const DeviceTotals& totals = run.devices()[i];
     const auto seen = devices_.find(i);
     const Rates now = rates(run, i);
-    const Bytes whole = budget(i);
-    devices.add({std::to_string(i) + " " + (seen == devices_.end() ? "" : harmless(seen->second.name)),
-                 whole == Bytes() ? "not set" : format_bytes(whole), format_bytes(totals.plain),
-                 format_bytes(totals.resident), bar(totals.plain + totals.resident, whole, 20),
-                 format_bytes(totals.on_host), rate_text(now.in), rate_text(now.out)});
-  }
-  if (!devices.empty()) out += "\n" + devices.str();
-  // A run that has ended freed all, most often: what it held at most says more.
-  for (std::uint32_t i = 0; ended_ && i < run.devices().size(); ++i) {
     const Peaks most = peaks(i);
-    out += "  peaks of device " + std::to_string(i) + ": plain " + format_bytes(most.plain) + ", resident " +
-           format_bytes(most.resident) + ", on host " + format_bytes(most.on_host) + "\n";
+    frame.devices.push_back({i, seen == devices_.end() ? std::string() : seen->second.name, budget(i), totals.plain,
+                             totals.reserved, totals.managed, totals.resident, totals.on_host, most.resident,
+                             most.plain, most.on_host, totals.moved_in, totals.moved_out, now.in, now.out});
   }
-  TextTable table({{"allocation"},
-                   {"size"},
-                   {"class", Align::left},
-                   {"in HBM"},
-                   {"on host"},
-                   {"crossed"},
-                   {"asked for by", Align::left}});
   for (const FollowedAllocation* of : most_moved(run, top)) {
-    table.add({std::to_string(of->id.value), format_bytes(of->bytes), span_class_name(of->span_class),
-               format_bytes(of->in_hbm), format_bytes(of->on_host), format_bytes(crossed(of->id)),
-               harmless(run.library(of->caller))});
+    frame.allocations.push_back(
+        {of->id.value, of->bytes, of->in_hbm, of->on_host, crossed(of->id), of->span_class(), run.library(of->caller)});
   }
-  if (!table.empty()) out += "\n" + table.str();
-  return page_for(terminal, out);
-}
-
-nlohmann::ordered_json TopView::json(const RunFollower& run, std::size_t top) const {
-  using Json = nlohmann::ordered_json;
-  Json devices = Json::array();
-  for (std::uint32_t i = 0; i < run.devices().size(); ++i) {
-    const DeviceTotals& totals = run.devices()[i];
-    const auto seen = devices_.find(i);
-    const Rates now = rates(run, i);
-    devices.push_back({{"device", i},
-                       {"name", seen == devices_.end() ? std::string() : seen->second.name},
-                       {"budget", budget(i).count()},
-                       {"plain", totals.plain.count()},
-                       {"reserved", totals.reserved.count()},
-                       {"managed", totals.managed.count()},
-                       {"resident", totals.resident.count()},
-                       {"on_host", totals.on_host.count()},
-                       {"plain_peak", peaks(i).plain.count()},
-                       {"resident_peak", peaks(i).resident.count()},
-                       {"on_host_peak", peaks(i).on_host.count()},
-                       {"moved_in", totals.moved_in.count()},
-                       {"moved_out", totals.moved_out.count()},
-                       {"in_per_second", now.in},
-                       {"out_per_second", now.out}});
-  }
-  Json allocations = Json::array();
-  for (const FollowedAllocation* of : most_moved(run, top)) {
-    allocations.push_back({{"allocation", of->id.value},
-                           {"bytes", of->bytes.count()},
-                           {"class", span_class_name(of->span_class)},
-                           {"in_hbm", of->in_hbm.count()},
-                           {"on_host", of->on_host.count()},
-                           {"crossed", crossed(of->id).count()},
-                           {"caller", run.library(of->caller)}});
-  }
-  return {{"trace", path_},
-          {"program", header_.program},
-          {"pid", header_.pid},
-          {"host", header_.host},
-          {"rank", header_.rank},
-          {"state", state_},
-          {"quiet_seconds", quiet_seconds_},
-          {"time_ns", run.time().count()},
-          {"launches", run.launches()},
-          {"launches_per_second", rates(run, 0).launches},
-          {"iteration", run.iteration()},
-          {"iteration_launches", run.iteration() == 0 ? 0 : run.launches() - iteration_launches_},
-          {"iteration_ns", iteration_took_.count()},
-          {"devices", std::move(devices)},
-          {"allocations", std::move(allocations)}};
+  return frame;
 }
 
 }  // namespace spillway::tools

@@ -1,17 +1,15 @@
-// What `spillway top` shows of a run at one moment: budget, what is resident and what is not, rates over the last two
-// seconds of the trace, the allocations that moved most, the iteration.
+// What `spillway top` shows of a trace, up to the record that it was given last. Rates are over the last two seconds.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "policy/trace/header.hpp"
 #include "tools/run_follower.hpp"
-#include "tools/terminal.hpp"
+#include "tools/top_frame.hpp"
 
 namespace spillway::tools {
 
@@ -26,8 +24,8 @@ class TopView {
   void set_state(std::string state) { state_ = std::move(state); }
   void set_quiet(std::int64_t seconds) { quiet_seconds_ = seconds; }  // since the last event; 0: the run has ended
 
-  [[nodiscard]] std::string text(const RunFollower& run, const Terminal& terminal, std::size_t top) const;
-  [[nodiscard]] nlohmann::ordered_json json(const RunFollower& run, std::size_t top) const;
+  // With `top` allocations.
+  [[nodiscard]] TopFrame frame(const RunFollower& run, std::size_t top) const;
 
  private:
   struct Crossing {

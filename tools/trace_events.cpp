@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/run_follower.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -10,7 +11,14 @@ using namespace policy;
 
 std::optional<std::string> read_events(const std::string& path, TraceEvents& events) {
   std::vector<DeviceSeen> in_header;
-  const auto see = [&events](const trace::Record& record) {
+  RunFollower run;
+  std::uint64_t began = 0;
+  const auto see = [&](const trace::Record& record) {
+    run.add(record);
+    if (run.iteration_ended()) {
+      if (run.iteration() > 1) events.iteration_launches = run.launches() - began;
+      began = run.launches();
+    }
     if (record.kind != trace::RecordKind::event) return;
     events.events.push_back(record.event);
     if (const auto* dropped = std::get_if<EventsDropped>(&record.event.body)) events.dropped += dropped->count;
@@ -20,7 +28,9 @@ std::optional<std::string> read_events(const std::string& path, TraceEvents& eve
   };
   const auto finished = [&](const trace::TraceReader& reader) {
     events.state = completeness(reader);
+    events.iterations = run.iteration();
     in_header = reader.header().devices;
+    events.costs = costs_of_trace(reader.header());
     for (const auto& [key, value] : reader.header().settings) set_setting(events.settings, key, value, key);
   };
   if (auto problem = read_trace(path, see, finished)) return problem;

@@ -8,6 +8,7 @@
 #include "policy/event.hpp"
 #include "policy/settings.hpp"
 #include "policy/units.hpp"
+#include "tools/cost_cache.hpp"
 
 namespace spillway::tools {
 
@@ -15,8 +16,11 @@ struct TraceEvents {
   std::vector<policy::Event> events;
   std::string state;  // "whole", or what is wrong with the file
   std::uint64_t launches = 0;
-  policy::Settings settings;  // the recorded run's; those that this version does not know keep their defaults
-  std::uint64_t dropped = 0;  // events the recorder dropped: the replay is not exact
+  policy::Settings settings;     // the recorded run's; those that this version does not know keep their defaults
+  TraceCosts costs;              // to price it with
+  std::uint64_t iterations = 0;  // as stats finds them; 0: none
+  std::uint64_t iteration_launches = 0;  // of the last whole one; 0: there was none
+  std::uint64_t dropped = 0;             // events the recorder dropped: the replay is not exact
 };
 
 // Devices that only the header names are put in front. Returns what is wrong with a file that cannot be read.

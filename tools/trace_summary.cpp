@@ -117,9 +117,16 @@ struct TraceSummarizer::EventAdder {
     ++summary.allocations;
     summary.allocations_by_backing[index_of(event.backing)].add(event.bytes);
     to.add_stretch(event);
+    if (!known) return;
+    to.live_.add(event.bytes);
+    if (to.live_.bytes > summary.live_at_peak.bytes) summary.live_at_peak = to.live_;
   }
   void operator()(const Freed& event) const {
     if (event.result.ok()) ++summary.frees;
+    const FollowedAllocation* gone = to.run_.freed();
+    if (gone == nullptr || !gone->settled || to.live_.count == 0) return;
+    --to.live_.count;
+    to.live_.bytes = to.live_.bytes.saturating_minus(gone->bytes);
   }
   void operator()(const LaunchShapeSeen& /*event*/) const { ++summary.shapes; }
   void operator()(const Launched& /*event*/) const {

@@ -58,6 +58,7 @@ struct TraceSummary {
   CountAndBytes refused;                 // by us
   std::uint64_t frees = 0;
   CountAndBytes live_at_end;
+  CountAndBytes live_at_peak;  // when most bytes were allocated, of any backing
 
   std::uint64_t launches = 0;  // of graphs: one each
   std::uint64_t graph_launches = 0;
@@ -122,6 +123,7 @@ class TraceSummarizer {
 
   RunFollower& run_;
   TraceSummary summary_;
+  CountAndBytes live_;
   std::vector<OfFunction> functions_;             // by id; 0: shape unknown
   std::map<policy::Address, Stretch> stretches_;  // memory by address; freed ones until it is used anew
 };

@@ -13,7 +13,10 @@ constexpr double kSameMemory = 0.6;
 // Plans and judgements are made once a round of iterations, of this many launches at least: a loop of a few launches
 // (the layers of a decoder over one pool) says nothing by itself, and is over before anything could move.
 constexpr std::uint64_t kLeastRound = 32;
-constexpr std::uint64_t kGraphLaunches = 32;  // what a graph launch counts for in it
+// What a graph launch counts for at least, if it has fewer kernels: it is a whole step of a program, most of which wait
+// for the device now and then, and show their pace at once. A program that never waits can be ahead by more graph
+// launches than any such number allows for.
+constexpr std::uint64_t kLeastGraphWeight = 256;
 // Without an iteration a plan is made from the latest launches, this many, each time as many have come.
 constexpr std::uint64_t kStretch = 8192;
 constexpr std::uint64_t kUnlockedRound = 512;  // launches, for sparse ranges
@@ -29,7 +32,10 @@ constexpr std::uint32_t kMostOpenOut = 4;   // four workers send out at once (17
 constexpr std::uint32_t kMostOpenIn = 2;
 constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
 
-std::uint64_t weight_of(LaunchShapeId shape) { return LaunchBook::is_graph(shape) ? kGraphLaunches : 1; }
+std::uint64_t weight_of(LaunchShapeId shape, const LaunchBook& book) {
+  if (!LaunchBook::is_graph(shape)) return 1;
+  return std::max<std::uint64_t>(book.site(shape).kernels.size(), kLeastGraphWeight);
+}
 
 Pin pin_of(const Rule* rule) {
   if (rule == nullptr) return {};
@@ -54,7 +60,8 @@ constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead 
 
 }  // namespace
 
-Adaptive::Adaptive(Books& books, DecisionWriter& writer) : Arrival(books, writer), sparse_(books, writer, costs_) {}
+Adaptive::Adaptive(Books& books, DecisionWriter& writer)
+    : Arrival(books, writer), costs_(books.costs), sparse_(books, writer, books.costs) {}
 
 bool Adaptive::spilling() const {
   return std::any_of(devices_.begin(), devices_.end(),
@@ -190,8 +197,12 @@ void Adaptive::launched(const Use& use) {
   if (use.shape) learn_kernel(use.shape, use.function, use.threads, use.touches);
   const std::uint64_t locks = forecast_.locks();
   forecast_.launched(book_.site(shape).key, shape);
-  weight_ += weight_of(shape);
+  weight_ += weight_of(shape, book_);
   if (forecast_.candidate() != LaunchCount()) judge_candidate();
+  if (forecast_.locks() != locks || forecast_.boundary()) {
+    const bool whole = forecast_.locks() == locks;
+    progress_ = {progress_.number + 1, use.launch, use.time, whole ? use.time - progress_.began_at : Nanoseconds()};
+  }
   if (forecast_.locks() != locks) {
     watchdog_.reset();
     slow_.reset();
@@ -244,7 +255,7 @@ void Adaptive::judge_candidate() {
 std::uint64_t Adaptive::weight(LaunchNumber last, LaunchCount period) const {
   std::uint64_t sum = 0;
   for (std::uint64_t back = 0; back < period.count(); ++back) {
-    sum += weight_of(forecast_.shape_at({last.value - back}));
+    sum += weight_of(forecast_.shape_at({last.value - back}), book_);
   }
   return std::max<std::uint64_t>(sum, 1);
 }

@@ -45,6 +45,7 @@ class Adaptive : public Arrival {
   void make_room(DeviceIndex device, Bytes bytes) override;
 
   [[nodiscard]] LaunchCount iteration() const override { return forecast_.period(); }
+  [[nodiscard]] IterationProgress progress() const override { return progress_; }
   [[nodiscard]] bool wants_page_hits() const override { return sparse_.wants_page_hits(); }
   [[nodiscard]] const Forecast& forecast() const { return forecast_; }
   [[nodiscard]] const Classes& classes() const { return classes_; }
@@ -96,11 +97,12 @@ class Adaptive : public Arrival {
   AccessHistory history_;
   ChunkNeeds needs_;
   Classes classes_;
-  CostTable costs_;
+  const CostTable& costs_;
   LearnedCrossings crossings_;
   SparseRanges sparse_;
   std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended
   Watchdog watchdog_;
+  IterationProgress progress_;
   std::vector<Pin> pins_;  // by span id, of the policy file's rules
 
   struct Birth {

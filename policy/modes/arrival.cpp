@@ -9,8 +9,8 @@ namespace {
 constexpr std::uint32_t kPopulationChunks = 128;  // 256 MiB: 48 of 50 GB/s (docs/driver_facts.md, "Moving pages")
 
 // The program waits until its memory is populated, as a kernel that comes first takes page faults, which are no faster
-// (3 to 5 GB/s either way) and disturb others. Beyond this size, about a second's work, it does not wait: who asks for so
-// much at once mostly manages it by himself, and uses it late or never.
+// (3 to 5 GB/s either way) and disturb others. Beyond this size, about a second's work, it does not wait: who asks for
+// so much at once mostly manages it by himself, and uses it late or never.
 constexpr Bytes kMostWaitedFor{std::uint64_t{4} << 30};
 
 }  // namespace
@@ -34,6 +34,8 @@ void Arrival::settled(const Allocation& allocation) {
   room.reason = Reason::window_room;
   Cause full;
   full.reason = Reason::window_full;
+  // Memory that a rule sends to the host is there for that, however much room there is.
+  if (allocation.cause.reason == Reason::rule) full = allocation.cause;
   // The preference comes before AccessedBy and population, so that a first touch in between lands on the host too.
   if (outside.count > 0) writer_.advise(outside, Advice::prefer_host, full);
   writer_.advise(all, Advice::accessed_by, allocation.cause);

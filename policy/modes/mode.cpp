@@ -43,6 +43,10 @@ void DecisionWriter::note(AllocationId allocation, Bytes offset, Bytes bytes, st
 DecisionId DecisionWriter::emit(DecisionBody body, const Cause& cause) {
   last_ = {last_.value + 1};
   out_->push_back({last_, cause, std::move(body)});
+  if (cause.span_class != 0) {
+    const auto about = std::visit([](const auto& of) -> AllocationId { return of.allocation; }, out_->back().body);
+    if (Allocation* allocation = books_.allocations.find(about)) allocation->said.add(out_->back());
+  }
   return last_;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policy/allocation_map.hpp"
+#include "policy/cost_table.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
 #include "policy/forecast.hpp"
@@ -26,6 +27,7 @@ struct Books {
   std::function<Bytes(DeviceIndex)> room;
   std::function<Bytes()> host_room;  // host memory that may still be filled
   const RuleMatcher& rules;
+  const CostTable& costs;  // of this machine
 };
 
 // The only way to decide anything after an allocation's backing. Every promise about moves is kept here, once.
@@ -98,6 +100,7 @@ class Mode {
   virtual void heard(const Event& event) { (void)event; }
   // Launches of the iteration that was found; zero if there is none.
   [[nodiscard]] virtual LaunchCount iteration() const { return {}; }
+  [[nodiscard]] virtual IterationProgress progress() const { return {}; }
   // Whether it has a use for PageTraffic::remote_map.
   [[nodiscard]] virtual bool wants_page_hits() const { return false; }
   // Plain memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.

@@ -1,23 +1,9 @@
 #include "policy/trace/header.hpp"
 
-#include <array>
-
+#include "policy/cost_file.hpp"
 #include "policy/trace/json_writer.hpp"
 
 namespace spillway::policy::trace {
-namespace {
-
-std::string uuid_text(const std::array<std::uint8_t, 16>& uuid) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : uuid) {
-    text += kHex[byte >> 4U];
-    text += kHex[byte & 0xFU];
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string encode_header(const TraceHeader& header) {
   JsonWriter json;
@@ -33,7 +19,12 @@ std::string encode_header(const TraceHeader& header) {
   json.end_array().field("driver_version", header.driver_version).field("build", header.build);
   json.key("settings").begin_object();
   for (const auto& [key, value] : header.settings) json.field(key, value);
-  json.end_object().key("cost_table").raw(header.cost_table.empty() ? "{}" : header.cost_table).end_object();
+  json.end_object().key("rules").begin_array();
+  for (const RuleSeen& rule : header.rules) {
+    json.begin_object().field("name", std::string_view(rule.name).substr(0, kMostRuleName));
+    json.field("line", rule.line).end_object();
+  }
+  json.end_array().key("cost_table").raw(header.cost_table.empty() ? "{}" : header.cost_table).end_object();
   return json.str();
 }
 

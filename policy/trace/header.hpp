@@ -17,6 +17,14 @@
 
 namespace spillway::policy::trace {
 
+// Of the policy file that was in force. What decisions say of rules is their place in the list, from 1.
+struct RuleSeen {
+  std::string name;        // cut at kMostRuleName
+  std::uint32_t line = 0;  // in the file
+  friend bool operator==(const RuleSeen&, const RuleSeen&) = default;
+};
+inline constexpr std::size_t kMostRuleName = 256;
+
 struct TraceHeader {
   std::string program;                 // path of the executable
   std::vector<std::string> arguments;  // argv, program name included
@@ -29,7 +37,8 @@ struct TraceHeader {
   std::string driver_version;       // "13.0"
   std::string build;                // Spillway's version
   std::vector<std::pair<std::string, std::string>> settings;  // key and value as one writes it, every one
-  std::string cost_table = "{}";                              // JSON object, put in as it is
+  std::vector<RuleSeen> rules;                                // empty in traces from before they were recorded
+  std::string cost_table = "{}";                              // JSON object, put in as it is; empty: the built-in costs
   friend bool operator==(const TraceHeader&, const TraceHeader&) = default;
 };
 

@@ -91,6 +91,11 @@ std::optional<TraceHeader> decode_header(std::string_view text) {
   if (const Json& settings = member(*json, "settings"); settings.is_object()) {
     for (const auto& [key, value] : settings.items()) header.settings.emplace_back(key, text_of(value));
   }
+  if (const Json& rules = member(*json, "rules"); rules.is_array()) {
+    for (const Json& rule : rules)
+      header.rules.push_back(
+          {text_of(member(rule, "name")), static_cast<std::uint32_t>(number_of(member(rule, "line")))});
+  }
   if (const Json& costs = member(*json, "cost_table"); costs.is_object()) header.cost_table = costs.dump();
   return header;
 }

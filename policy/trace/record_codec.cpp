@@ -114,6 +114,11 @@ void fields(Wire& wire, V& v) {
   wire(v.allocation, v.address);
 }
 
+template <class Wire, Is<CallSeen> V>
+void fields(Wire& wire, V& v) {
+  wire(v.symbol);
+}
+
 template <class Wire, Is<BackAllocation> V>
 void fields(Wire& wire, V& v) {
   wire(v.allocation, v.backing, v.first);

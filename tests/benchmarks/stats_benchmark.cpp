@@ -74,7 +74,7 @@ void stats(benchmark::State& state, Work work, bool moving) {
       if (work == Work::tables) maker.add(record, run);
     }
     benchmark::DoNotOptimize(summarizer.finish("", reader).records);
-    if (work == Work::tables) benchmark::DoNotOptimize(maker.finish(run, "{}").iterations.size());
+    if (work == Work::tables) benchmark::DoNotOptimize(maker.finish(run, {}).iterations.size());
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(made.records));
 }

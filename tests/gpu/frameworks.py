@@ -27,6 +27,7 @@ from harness import GIB, MIB, Failure, Topic, add_arguments, expect
 HOST_BUDGET = 6 * GIB
 RETRY_HOST_BUDGET = 1 * GIB  # so that the first batches do not fit
 LEAST_BUDGET = 64 * MIB
+AMPLE = 4  # budget of a program that takes three quarters of what it sees, in what it needs
 PACKAGES = ["torch", "triton", "jax", "cupy", "numba", "onnxruntime", "onnx"]
 GIVE_UP_BEFORE = 12  # seconds before the deadline in which nothing new is started
 
@@ -158,7 +159,8 @@ class Matrix(Topic):
             return
         peak = max(row["peak_bytes"] for row in good)
         fits = program.expectation == row_evaluation.FITS
-        runs["budget"] = budget = None if fits else max(LEAST_BUDGET, int(peak // 2))
+        share = AMPLE if program.expectation == row_evaluation.SEES_BUDGET else 0.5
+        runs["budget"] = budget = None if fits else max(LEAST_BUDGET, int(peak * share))
         host = RETRY_HOST_BUDGET if program.expectation == row_evaluation.RETRIES else HOST_BUDGET
         runs["half"] = half = self.shimmed(program, "fits" if fits else "half", budget, host_budget=host)
         refused = any("error" in row for row in half.rows.values())
@@ -190,8 +192,10 @@ class Matrix(Topic):
                 entry["worst_difference"] = row_evaluation.worst_difference(bare["values"], half["values"])
                 entry["figures"] = figures_of(half)
         if half and half.get("bytes_limit") and runs.get("budget"):
-            entry["limit_share"] = half["bytes_limit"] / (runs["budget"] + HOST_BUDGET)
-            entry["remarks"].append(f"its own limit is {entry['limit_share']:.0%} of what it sees, device and host budget together")
+            real = program.expectation == row_evaluation.SEES_BUDGET
+            entry["limit_share"] = half["bytes_limit"] / (runs["budget"] + (0 if real else HOST_BUDGET))
+            what = "the device budget" if real else "device and host budget together"
+            entry["remarks"].append(f"its own limit is {entry['limit_share']:.0%} of what it sees, {what}")
         entry.update(budget_bytes=runs.get("budget"), trace=trace("half"), generous_trace=trace("generous"),
                      seconds={kind: round(run.seconds, 1) for kind, run in runs.items() if isinstance(run, Run)},
                      exit_codes={kind: run.code for kind, run in runs.items() if isinstance(run, Run)})

@@ -2,7 +2,7 @@
 import dataclasses
 import pathlib
 
-from row_evaluation import EXPORTS, FITS, RETRIES, SPILLS, SPILLS_OR_REFUSES
+from row_evaluation import EXPORTS, FITS, RETRIES, SEES_BUDGET, SPILLS, SPILLS_OR_REFUSES
 
 HERE = pathlib.Path(__file__).resolve().parent / "programs/frameworks"
 
@@ -62,6 +62,9 @@ def programs(build):
         # Bare, it would take three quarters of the card; under Spillway the default share stays, of what Spillway shows.
         Program("jax.preallocated", python("jax_training.py"), {"train": ("JAX", "training, preallocation on")},
                 bare_environment={"XLA_CLIENT_MEM_FRACTION": "0.06"}, needs=("jax",), limit=40),
+        # What it takes is a share of the budget alone.
+        Program("jax.real", python("jax_training.py"), {"train": ("JAX", 'training, preallocation on, memory.report = "real"')}, SEES_BUDGET,
+                {"SPILLWAY_REPORT": "real"}, bare_environment={"XLA_CLIENT_MEM_FRACTION": "0.06"}, needs=("jax",), limit=40),
         Program("torch.callables", python("torch_graphs.py", "callables"), {"callables": ("PyTorch", "make_graphed_callables")},
                 needs=torch),
         Program("torch.variants", python("torch_training.py", "autocast", "foreach", "checkpoint"), needs=torch, limit=40, rows={

@@ -5,12 +5,13 @@ A row is run bare, then under Spillway at half of what it needed. What is expect
   spills or refuses  that, or an out-of-memory error that is early and names the setting; with enough budget the same results
   fits               run without a budget: the same results, nothing refused
   retries            meets out-of-memory on its way, and ends with the same results
+  sees the budget    run with memory.report = "real" and more than it needs: the same results, its own limit within the budget, nothing spilled
   exports            CUDA IPC: plain blocks are exported, spilled ones give the driver's code and a line that says so
 """
 import json
 import math
 
-SPILLS, SPILLS_OR_REFUSES, FITS, RETRIES, EXPORTS = "spills", "spills or refuses", "fits", "retries", "exports"
+SPILLS, SPILLS_OR_REFUSES, FITS, RETRIES, EXPORTS, SEES_BUDGET = "spills", "spills or refuses", "fits", "retries", "exports", "sees the budget"
 PREFIX = "RESULT "
 # A pool may hold a little less than the sum of what the program counts itself.
 COUNTED_SHARE = 0.9
@@ -162,7 +163,7 @@ def judge(expectation, bare, half, half_trace, log, tolerance, generous=None, ge
         problems += compare(bare, generous, tolerance, "with enough budget")
         remarks.append("plain memory is shared as without Spillway; spilled memory gives cudaErrorInvalidValue and a line")
     else:
-        where = "without a budget" if expectation == FITS else "at half budget"
+        where = {FITS: "without a budget", SEES_BUDGET: "with enough budget"}.get(expectation, "at half budget")
         problems += compare(bare, half, tolerance, where)
         problems += check_trace(half_trace, bare if expectation != RETRIES else None, where)
         spilled = half_trace["spilled_bytes"] > 0
@@ -172,6 +173,8 @@ def judge(expectation, bare, half, half_trace, log, tolerance, generous=None, ge
             problems.append("at half budget: nothing was spilled, and nothing was refused")
         if expectation == FITS and (half_trace["refused"] or spilled):
             problems.append(f"without a budget: {half_trace['refused']} refused, {half_trace['spilled_bytes']} bytes spilled")
+        if expectation == SEES_BUDGET:
+            problems += judge_limit(half, half_trace)
         if expectation == RETRIES and half and "error" not in half:
             remarks.append(f"{half.get('retries', 0)} times out of memory, then {half.get('last_batch')} rows at a time")
             if not half.get("retries"):
@@ -179,6 +182,17 @@ def judge(expectation, bare, half, half_trace, log, tolerance, generous=None, ge
     if not problems:
         verdict["result"] = "pass"
     return verdict
+
+
+def judge_limit(result, trace):
+    """What a program that sizes itself by the device's memory made of the budget that it was shown."""
+    problems = []
+    limit = (result or {}).get("bytes_limit", 0)
+    if not 0 < limit <= trace["budget_bytes"]:
+        problems.append(f"with enough budget: its own limit is {limit}, of a budget of {trace['budget_bytes']}")
+    if trace["refused"] or trace["spilled_bytes"]:
+        problems.append(f"with enough budget: {trace['refused']} refused, {trace['spilled_bytes']} bytes spilled")
+    return problems
 
 
 def judge_exports(bare, half, trace, log):

@@ -105,6 +105,17 @@ TEST(MapStyle, GoesToTheHostAfterTheDriverHadNoneLeftUntilPlainMemoryIsFreed) {
   EXPECT_EQ(program.backing(program.allocate(20_MiB, AllocationKind::stretchable)), Backing::device);
 }
 
+// A program that maps as much as the budget has still gets the small plain memory that it asks for afterwards.
+TEST(MapStyle, LeavesRoomForWhatHasToBeOnTheDevice) {
+  ScriptedProgram program(with(ModeName::adaptive, 768_MiB), 64_GiB, 256_GiB);
+  for (int i = 0; i < 24; ++i) EXPECT_TRUE(program.allocate(64_MiB, AllocationKind::stretchable));
+  EXPECT_EQ(program.totals().plain, 64_MiB * 11);
+  EXPECT_EQ(program.totals().on_host, 64_MiB * 13);
+  EXPECT_TRUE(program.allocate(Bytes(8)));
+  EXPECT_TRUE(program.allocate(12_MiB, AllocationKind::array));
+  EXPECT_FALSE(program.allocate(65_MiB, AllocationKind::array));
+}
+
 TEST(MapStyle, IsTouchedWhereItIsMapped) {
   ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
   const Address memory = program.allocate(20_MiB, AllocationKind::stretchable);

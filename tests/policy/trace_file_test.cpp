@@ -39,6 +39,7 @@ TraceHeader sample_header() {
   header.driver_version = "13.0";
   header.build = "0.1.0";
   header.settings = {{"memory.device_budget", "16GiB"}, {"policy.mode", "adaptive"}};
+  header.rules = {{"adam \"states\"", 4}, {"", 0}};
   header.cost_table = R"({"link":44})";
   return header;
 }

@@ -68,8 +68,10 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
       return TimePassed{};
     case 20:
       return TelemetryChanged{one_of<TelemetryState>(7), text()};
-    default:
+    case 21:
       return Mapped{id<AllocationId>(), id<Address>()};
+    default:
+      return CallSeen{text()};
   }
 }
 

@@ -84,7 +84,9 @@ TraceHeader training_header(const TrainingOptions& options) {
   header.rank = options.rank;
   header.driver_version = "13.0";
   header.build = "0.1.0";
-  header.settings = {{"memory.device_budget", "64MiB"}, {"policy.mode", "adaptive"}};
+  header.settings = {
+      {"memory.device_budget", "64MiB"}, {"policy.mode", "adaptive"}, {"policy.file", "/etc/training.toml"}};
+  header.rules = {{"weights last", 4}, {"adam \"states\"\x1b", 9}};
   return header;
 }
 

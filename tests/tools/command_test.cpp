@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -27,6 +29,29 @@ TEST(Command, EachHasHelpWithItsExample) {
     EXPECT_THAT(result.out, HasSubstr(row.sentence));
     EXPECT_THAT(result.out, HasSubstr(std::string("Example:\n  ") + row.example));
     EXPECT_EQ(result.err, "");
+  }
+}
+
+// `spillway run --help | head -1`: a reader that goes away is no problem to speak of.
+TEST(Command, EachIsQuietOnAClosedPipe) {
+  tests::ProcessOptions options;
+  options.close_stdout_reader = true;
+  for (const CommandRow& row : command_table()) {
+    EXPECT_EQ(run_process({SPILLWAY_COMMAND, row.name, "--help"}, options).err, "") << row.name;
+  }
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--help"},
+           {"--version"},
+           {"doctor"},
+           {"doctor", "--json"},
+           {"completion", "man"},
+           {"check", "--reference"},
+           {"stats", std::string(GOLDEN_TRACES) + "/train_adam.swt", "--by", "kernel,iteration"},
+           {"stats", std::string(GOLDEN_TRACES) + "/train_adam.swt", "--json"},
+           {"replay", std::string(GOLDEN_TRACES) + "/train_adam.swt"}}) {
+    std::vector<std::string> command = words;
+    command.insert(command.begin(), SPILLWAY_COMMAND);
+    EXPECT_EQ(run_process(command, options).err, "") << words.front();
   }
 }
 
@@ -73,6 +98,25 @@ TEST(Completion, EveryShellAndTheManPageNameEveryCommandAndFlag) {
       EXPECT_THAT(fish_completion(commands), HasSubstr("-l " + flag.name.substr(2)));
     }
   }
+}
+
+TEST(Probe, WithoutADriverSaysSoInOneLine) {
+  // Not what the machine has: a file of that name that is no library is not passed over for another.
+  std::string pattern = (fs::temp_directory_path() / "probe-test-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(pattern.data());
+  std::ofstream(folder / "libcuda.so.1") << "no library";
+  tests::ProcessOptions options;
+  options.environment = {{"LD_LIBRARY_PATH", folder.string()}};
+  const auto result = run_process({SPILLWAY_COMMAND, "probe"}, options);
+  fs::remove_all(folder);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, ::testing::StartsWith("spillway: no CUDA driver: libcuda.so.1 cannot be loaded;"));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  options.environment = {{"LD_PRELOAD", "libspillway.so"}};
+  const auto within = run_process({SPILLWAY_COMMAND, "probe"}, options);
+  EXPECT_EQ(within.exit_code, 2);
+  EXPECT_THAT(within.err, HasSubstr("unset LD_PRELOAD"));
 }
 
 TEST(Doctor, AgreesWithItsExitCodeAndJson) {
@@ -124,6 +168,24 @@ TEST(TextTable, AlignsAndGroups) {
   EXPECT_EQ(counted(2000, "copy", "copies"), "2,000 copies");
   EXPECT_EQ(counted(0, "copy", "copies"), "0 copies");
   EXPECT_EQ(harmless("a\x1b[31m"), "a\\x1b[31m");
+}
+
+TEST(TextTable, TextsAreShortenedFirstAndTheRestGoesOnBelow) {
+  TextTable table({{"name", Align::left}, {"first"}, {"second"}});
+  table.add({"a_name_of_thirty_letters_and_so", "1,000", "2,000"});
+  EXPECT_EQ(table.str(100), table.str());
+  EXPECT_EQ(table.str(36),
+            "  name                 first  second\n"
+            "  a_name_o..rs_and_so  1,000   2,000\n");
+  EXPECT_EQ(table.str(24),
+            "  name          first\n"
+            "  a_nam..nd_so  1,000\n"
+            "\n"
+            "  name          second\n"
+            "  a_nam..nd_so   2,000\n");
+  TextTable accents({{"n", Align::left}, {"x"}});
+  accents.add({"äöüäöüäöüäöüäöü", "1"});
+  EXPECT_EQ(accents.str(18), "  n              x\n  äöüäö..äöüäöü  1\n") << "no character is cut in two";
 }
 
 TEST(Preload, ListsGrowOnceAndInOrder) {

@@ -86,6 +86,9 @@ TEST_F(ExportTest, ThePagesFirstExampleRuns) {
   const json facts = query(folder_ / "run.db", first_example());
   ASSERT_FALSE(facts.empty());
   EXPECT_EQ(facts[0]["key"], "schema_version");
+  const json rules = query(folder_ / "run.db", "SELECT * FROM rule ORDER BY rule");
+  ASSERT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules[0], (json{{"rule", 1}, {"name", "weights last"}, {"file", "/etc/training.toml"}, {"line", 4}}));
 }
 
 TEST_F(ExportTest, SqliteAnswersTenQuestionsWithStatsFigures) {

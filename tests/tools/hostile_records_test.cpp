@@ -2,7 +2,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <unistd.h>
+
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "policy/cost_table.hpp"
@@ -11,6 +15,7 @@
 #include "tests/support/random_events.hpp"
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
+#include "tools/run_page_reader.hpp"
 #include "tools/run_tables.hpp"
 #include "tools/stats_tables.hpp"
 #include "tools/top_view.hpp"
@@ -107,9 +112,9 @@ TEST(HostileRecords, AreFollowedAndAddedUp) {
     }
     for (std::size_t i = 0; i < resident.size() && i < 3; ++i)
       EXPECT_EQ(resident[i], run.devices()[i].resident) << seed;
-    EXPECT_FALSE(view.text(run, {80, true}, 10).empty());
-    EXPECT_FALSE(view.json(run, 10).empty());
-    const RunTables tables = maker.finish(run, "{}");
+    EXPECT_FALSE(text_of(view.frame(run, 10), {80, true}).empty());
+    EXPECT_FALSE(json_of(view.frame(run, 10)).empty());
+    const RunTables tables = maker.finish(run, {});
     for (const Section section :
          {Section::by_class, Section::by_rule, Section::by_kernel, Section::by_iteration, Section::by_allocation}) {
       EXPECT_FALSE(section_text(tables, section, 10).empty());
@@ -184,6 +189,45 @@ TEST(HostileRecords, ReplayKnowsWhoHasAnAddressNow) {
   EXPECT_EQ(result.impossible, 0U);
   ASSERT_EQ(result.placements.size(), 1U);
   EXPECT_EQ(result.placements[0].allocation.value, 2U);
+}
+
+// The page of a process, as somebody may have made it: nothing is read beyond it, and it is a frame or a sentence.
+TEST(HostileRecords, APageOfAnotherProcessIsNotTrusted) {
+  std::mt19937_64 random(7);
+  const auto folder = std::filesystem::temp_directory_path() / ("page-test-" + std::to_string(::getpid()));
+  const auto read = [&](const void* bytes, std::size_t size) {
+    std::ofstream(folder, std::ios::binary).write(static_cast<const char*>(bytes), static_cast<std::streamsize>(size));
+    RunPageReader reader;
+    const auto problem = reader.open(folder.string());
+    return std::pair(problem, problem ? std::nullopt : reader.read());
+  };
+  RunPage page;
+  page.size = sizeof page;
+  page.sequence = 2;
+  for (int i = 0; i < 200; ++i) {
+    RunPage odd = page;
+    auto* const bytes = reinterpret_cast<unsigned char*>(&odd);
+    for (std::size_t at = offsetof(RunPage, pid); at < sizeof odd; ++at)
+      bytes[at] = static_cast<unsigned char>(random());
+    const auto [problem, got] = read(&odd, sizeof odd);
+    ASSERT_TRUE(got) << problem.value_or("");
+    const TopFrame frame = frame_of(*got, true, 1000);
+    EXPECT_LE(frame.devices.size(), odd.devices.size());
+    EXPECT_LE(frame.allocations.size(), odd.allocations.size());
+    EXPECT_FALSE(text_of(frame, {}).empty());
+    EXPECT_EQ(text_of(frame, {}).find('\x1b'), std::string::npos);
+    EXPECT_FALSE(json_of(frame).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).empty());
+  }
+  EXPECT_FALSE(read(&page, sizeof page).first);
+  EXPECT_EQ(read(&page, sizeof page - 8).first, "its page is damaged");
+  EXPECT_EQ(read(&page, 3).first, "what it shows of itself is no page of Spillway's");
+  RunPage writing = page;
+  writing.sequence = 3;
+  EXPECT_FALSE(read(&writing, sizeof writing).second) << "its writer is in the middle of it";
+  RunPage newer = page;
+  newer.version = 2;
+  EXPECT_NE(read(&newer, sizeof newer).first->find("version 2, this command reads 1"), std::string::npos);
+  std::filesystem::remove(folder);
 }
 
 using HostileTraceTest = TraceCommandTest;

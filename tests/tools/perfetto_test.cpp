@@ -1,5 +1,6 @@
 // The Perfetto export against the rules that its trace processor has: which fields a message may have, tracks before
-// their events, slices that begin and end, flows that lead somewhere. The table below is from perfetto/protos.
+// their events, slices that begin and end, flows that lead somewhere. The tables below are from perfetto/protos:
+// fields, those that a message may hold more than once, and those without which its reader drops the message.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -52,15 +53,50 @@ const std::map<std::string, std::map<std::uint32_t, FieldRule>> kSchema = {
     {"DebugAnnotation", {{3, {0, nullptr}}, {6, {2, nullptr}}, {10, {2, nullptr}}}},
 };
 
+const std::map<std::string, std::set<std::uint32_t>> kRepeated = {
+    {"Trace", {1}}, {"InternedData", {2}}, {"ProcessDescriptor", {2}}, {"TrackEvent", {4, 47, 48}}};
+const std::map<std::string, std::set<std::uint32_t>> kNeeded = {{"TracePacket", {10}},      {"TrackDescriptor", {1}},
+                                                                {"ProcessDescriptor", {1}}, {"EventName", {1, 2}},
+                                                                {"TrackEvent", {9, 11}},    {"DebugAnnotation", {10}}};
+
+// Well-formed UTF-8, without overlong forms: proto3's text.
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto lead = static_cast<unsigned char>(text.front());
+    const std::size_t length = lead < 0x80                   ? 1
+                               : lead >= 0xC2 && lead < 0xE0 ? 2
+                               : lead >= 0xE0 && lead < 0xF0 ? 3
+                               : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                             : 0;
+    if (length == 0 || length > text.size()) return false;
+    for (std::size_t i = 1; i < length; ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U) return false;
+    }
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 void expect_valid(const std::string& message, std::string_view bytes) {
   const auto fields = read_message(bytes);
   ASSERT_TRUE(fields) << message;
+  std::map<std::uint32_t, int> counts;
   for (const ProtoField& field : *fields) {
+    const bool repeated = kRepeated.contains(message) && kRepeated.at(message).contains(field.field);
+    ASSERT_TRUE(++counts[field.field] == 1 || repeated) << message << " has field " << field.field << " twice";
     const auto& rules = kSchema.at(message);
     const auto rule = rules.find(field.field);
     ASSERT_NE(rule, rules.end()) << message << " has no field " << field.field;
     ASSERT_EQ(field.type, rule->second.type) << message << " field " << field.field;
-    if (rule->second.message != nullptr) expect_valid(rule->second.message, field.bytes);
+    if (rule->second.message != nullptr) {
+      expect_valid(rule->second.message, field.bytes);
+    } else if (field.type == 2) {
+      ASSERT_TRUE(is_utf8(field.bytes)) << message << " field " << field.field;
+    }
+  }
+  if (!kNeeded.contains(message)) return;
+  for (const std::uint32_t needed : kNeeded.at(message)) {
+    ASSERT_TRUE(counts.contains(needed)) << message << " lacks field " << needed;
   }
 }
 
@@ -87,6 +123,7 @@ std::optional<ProtoField> first(const std::vector<ProtoField>& fields, std::uint
 void see_track(Seen& seen, const std::vector<ProtoField>& of) {
   const std::uint64_t uuid = first(of, 1)->value;
   ASSERT_NE(uuid, 0U);
+  ASSERT_TRUE(first(of, 2) || first(of, 3)) << "a track without a name";
   ASSERT_FALSE(seen.tracks.contains(uuid)) << "described twice";
   if (const auto parent = first(of, 5)) {
     ASSERT_TRUE(seen.tracks.contains(parent->value)) << "a track before its parent";
@@ -105,6 +142,11 @@ void see_event(Seen& seen, std::map<std::uint64_t, int>& depth, std::map<std::ui
   seen.first_time = std::min(seen.first_time, time);
   seen.last_time = std::max(seen.last_time, time);
   const std::uint64_t type = first(of, 9)->value;
+  ASSERT_TRUE(type >= 1 && type <= 4) << name << ": an event of no type";
+  ASSERT_EQ(type == 4, first(of, 30).has_value()) << name << ": a value, and only on a counter";
+  ASSERT_EQ(type == 1 || type == 3, first(of, 10) || first(of, 23))
+      << name << ": slices and marks have names, ends none";
+  ASSERT_LE(time, std::uint64_t{1} << 62U) << name;
   ASSERT_EQ(type == 4, seen.counters.contains(on)) << name;
   if (const auto id = first(of, 10)) {
     ASSERT_TRUE(seen.names.contains(id->value)) << "an unknown name";
@@ -147,6 +189,12 @@ Seen read_perfetto(const std::string& bytes) {
         const auto entry = *read_message(name.bytes);
         EXPECT_TRUE(seen.names.emplace(first(entry, 1)->value, std::string(first(entry, 2)->bytes)).second);
       }
+    }
+    EXPECT_EQ(static_cast<int>(first(packet, 60).has_value()) + static_cast<int>(first(packet, 11).has_value()) <= 1,
+              true)
+        << "one kind of data in a packet";
+    if (const auto event = first(packet, 11); event && first(*read_message(event->bytes), 10)) {
+      EXPECT_NE(flags & 3U, 0U) << "a name by number in a packet that does not say that it needs the names";
     }
     if (const auto track = first(packet, 60)) see_track(seen, *read_message(track->bytes));
     if (const auto event = first(packet, 11)) {
@@ -197,6 +245,25 @@ TEST_F(PerfettoTest, KernelTimesAreSlicesOfTheirStream) {
   ASSERT_EQ(spillway({"export", "run.swt", "--format", "perfetto", "-o", "run.pftrace"}).exit_code, 0);
   const std::string bytes = text("run.pftrace");
   EXPECT_EQ(read_perfetto(bytes).events["stream 5: kernels"], 3U) << "also where they seem to overlap";
+}
+
+// Real recordings, with kernel times, several streams and page traffic; and one whose names are no UTF-8.
+TEST_F(PerfettoTest, RecordingsAndOddNamesKeepTheRules) {
+  for (const char* name : {"train_gpt2_fused", "generate_llama", "decode_kv", "cupy_blocks"}) {
+    SCOPED_TRACE(name);
+    const std::string trace = std::string(GOLDEN_TRACES) + "/" + name + ".swt";
+    ASSERT_EQ(spillway({"export", trace, "--format", "perfetto", "-o", "run.pftrace"}).exit_code, 0);
+    const std::string bytes = text("run.pftrace");
+    EXPECT_GT(read_perfetto(bytes).events["decisions"], 0U);
+  }
+  tests::TraceMaker maker({});
+  maker.event(policy::FunctionSeen{{1}, "gemm\xff\xfe\x1b[31m"});
+  maker.event(policy::LaunchShapeSeen{{1}, {1}, 32, {}});
+  maker.launch(1, 0);
+  put("odd.swt", maker.finish());
+  ASSERT_EQ(spillway({"export", "odd.swt", "--format", "perfetto", "-o", "odd.pftrace"}).exit_code, 0);
+  const std::string odd = text("odd.pftrace");
+  EXPECT_EQ(read_perfetto(odd).events["stream 0: launches"], 1U);
 }
 
 TEST_F(PerfettoTest, APieceHoldsOnlyThePiece) {

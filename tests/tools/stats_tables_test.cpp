@@ -1,21 +1,37 @@
 // `spillway stats --by`, traces of one run and of several, and what a terminal gets.
 #include <gmock/gmock.h>
 
+#include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "tests/support/sample_trace.hpp"
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
 #include "tools/one_run.hpp"
 #include "tools/stats_report.hpp"
 #include "tools/terminal.hpp"
+#include "tools/view/allocations.hpp"
 
 namespace spillway::tools {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-using StatsTablesTest = TraceCommandTest;
 constexpr std::uint64_t kMiB = 1U << 20U;
+
+class StatsTablesTest : public TraceCommandTest {
+ protected:
+  // What the command prints on a terminal (util-linux's script makes one), without its carriage returns.
+  std::string on_terminal(const std::string& arguments, const std::string& environment, unsigned columns) {
+    const std::string command = "stty cols " + std::to_string(columns) + "; cd " + folder_.string() + "; env " +
+                                environment + " " + SPILLWAY_COMMAND + " " + arguments;
+    std::string page = tests::run_process({"script", "-qec", command, "/dev/null"}).out;
+    std::erase(page, '\r');
+    return page;
+  }
+};
 
 TEST_F(StatsTablesTest, PageIsTheGoldenOne) {
   put("run.swt", tests::training_trace());
@@ -137,10 +153,10 @@ TEST_F(StatsTablesTest, BadTracesAndFlagsAreOneLine) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
-TEST(Terminal, PageIsCutAndHeadingsAreBold) {
-  const std::string text = "plain\n\nheading with a long tail\n  body of the table, cut\n";
+TEST(Terminal, PageIsWrappedNeverCutAndHeadingsAreBold) {
+  const std::string text = "plain\n\nheading with a long tail\n  body\n";
   EXPECT_EQ(page_for({}, text), text);
-  EXPECT_EQ(page_for({20, false}, text), "plain\n\nheading with a long…\n  body of the table…\n");
+  EXPECT_EQ(page_for({20, false}, text), "plain\n\nheading with a long\n    tail\n  body\n");
   EXPECT_EQ(page_for({0, true}, "a\n\nb\nc\n"), "a\n\n\033[1mb\033[0m\nc\n");
   EXPECT_EQ(page_for({20, false}, "ääääääääääääääääääää\n"), "ääääääääääääääääääää\n") << "20 characters fit";
 }
@@ -152,8 +168,8 @@ TEST(Terminal, ProseIsWrappedBetweenWords) {
             "a-word-that-is-longer-th\n  an-the-line\n");
 }
 
-// On a terminal of 60 columns (util-linux's script makes one).
-TEST_F(StatsTablesTest, ALongKernelNameComesFirstAndKeepsBothEnds) {
+// In a file and a pipe the whole name; on a terminal both ends of it, in JSON the whole again.
+TEST_F(StatsTablesTest, ALongKernelNameComesFirstAndIsShortenedOnTerminalsOnly) {
   tests::TraceMaker maker({});
   maker.event(policy::FunctionSeen{{1}, "gemm_" + std::string(90, 'x') + "_tail"});
   policy::LaunchShapeSeen shape;
@@ -162,8 +178,11 @@ TEST_F(StatsTablesTest, ALongKernelNameComesFirstAndKeepsBothEnds) {
   maker.event(shape);
   maker.launch(1);
   put("run.swt", maker.finish());
-  const std::string page = spillway({"stats", "run.swt", "--by", "kernel"}).out;
-  EXPECT_THAT(page, HasSubstr("\n  gemm_xxxxxxxxxxxxxx..xxxxxxxxxxxxxx_tail "));
+  const std::string whole = "gemm_" + std::string(90, 'x') + "_tail";
+  EXPECT_THAT(spillway({"stats", "run.swt", "--by", "kernel"}).out, HasSubstr("\n  " + whole + " "));
+  EXPECT_THAT(spillway({"stats", "run.swt", "--by", "kernel", "--json"}).out, HasSubstr(whole));
+  const std::string page = on_terminal("stats run.swt --by kernel", "NO_COLOR=1", 120);
+  EXPECT_THAT(page, ::testing::ContainsRegex("\n  gemm_x+[.][.]x+_tail "));
 }
 
 TEST_F(StatsTablesTest, ModeOffShowsNoBudgetAndThePeakOnTheHostIsShown) {
@@ -176,8 +195,17 @@ TEST_F(StatsTablesTest, ModeOffShowsNoBudgetAndThePeakOnTheHostIsShown) {
   header.settings = {{"policy.mode", "off"}, {"memory.device_budget", "64MiB"}};
   tests::TraceMaker off(header);
   off.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+  off.allocate(1, policy::Bytes(8 * kMiB), policy::Backing::device, {0x7f0000000000});
+  off.allocate(2, policy::Bytes(4 * kMiB), policy::Backing::device, {0x7f0001000000});
+  off.event(policy::FreeRequested{{1}, {}});
+  off.event(policy::Freed{{1}, {}});
+  off.allocate(3, policy::Bytes(2 * kMiB), policy::Backing::device, {0x7f0002000000});
   put("off.swt", off.finish());
-  EXPECT_THAT(spillway({"stats", "off.swt"}).out, HasSubstr("none (off)"));
+  const std::string page = spillway({"stats", "off.swt"}).out;
+  EXPECT_THAT(page, HasSubstr("none (off)"));
+  EXPECT_THAT(page, ::testing::ContainsRegex("live at the peak +2 +12 MiB\n"));
+  const json peak = json::parse(spillway({"stats", "off.swt", "--json"}).out)["allocations"]["live_at_peak"];
+  EXPECT_EQ(peak, (json{{"count", 2}, {"bytes", 12 * kMiB}}));
 }
 
 TEST_F(StatsTablesTest, OneOfAThingIsOneOfIt) {
@@ -218,17 +246,82 @@ TEST_F(StatsTablesTest, WhatFaultsMovedIsSaidToBeInNoTable) {
 
 TEST_F(StatsTablesTest, ATerminalGetsItsWidthAndNoColourIsRespected) {
   put("run.swt", tests::training_trace());
-  const auto on_terminal = [this](const std::string& environment) {
-    const std::string command =
-        "stty cols 60; " + environment + " " + SPILLWAY_COMMAND + " stats " + (folder_ / "run.swt").string();
-    return tests::run_process({"script", "-qec", command, "/dev/null"}).out;
+  EXPECT_THAT(on_terminal("stats run.swt", "TERM=xterm", 60), HasSubstr("\033[1mDevices"));
+  for (const char* colourless : {"TERM=xterm NO_COLOR=1", "TERM=dumb", "-u TERM"}) {
+    const std::string plain = on_terminal("stats run.swt", colourless, 60);
+    EXPECT_THAT(plain, HasSubstr("Devices"));
+    EXPECT_THAT(plain, Not(HasSubstr("\033")));
+  }
+}
+
+// Whatever the width: no line is longer, and every figure of the page is there.
+TEST_F(StatsTablesTest, NothingIsLostOnANarrowTerminal) {
+  put("run.swt", tests::training_trace());
+  for (const char* command : {"stats run.swt", "stats run.swt --by class,rule,kernel,iteration,allocation",
+                              "stats run.swt --explain 2", "top run.swt --once"}) {
+    const auto figures = [](const std::string& page) {
+      std::map<std::string, int> words;
+      std::istringstream text(page);
+      for (std::string word; text >> word;) {
+        if (std::isdigit(static_cast<unsigned char>(word.front())) != 0) ++words[word];
+      }
+      return words;
+    };
+    const auto wide =
+        figures(tests::run_process({"sh", "-c", "cd " + folder_.string() + "; " SPILLWAY_COMMAND " " + command}).out);
+    for (const unsigned columns : {20U, 40U, 60U, 80U, 132U}) {
+      SCOPED_TRACE(::testing::Message() << command << " in " << columns);
+      const std::string page = on_terminal(command, "NO_COLOR=1", columns);
+      std::istringstream lines(page);
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), columns) << line;
+      if (columns < 60) continue;  // where words themselves are wrapped
+      for (const auto& [figure, count] : wide) EXPECT_GE(figures(page)[figure], count) << figure;
+    }
+  }
+  EXPECT_THAT(on_terminal("stats run.swt", "NO_COLOR=1 COLUMNS=40", 200), Not(HasSubstr(std::string(41, ' '))));
+  std::istringstream lines(on_terminal("stats run.swt --by kernel", "NO_COLOR=1 COLUMNS=40", 200));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 40U) << "COLUMNS is asked";
+}
+
+// Rules by name, file and line; control characters in names harmless.
+TEST_F(StatsTablesTest, RulesAreNamedAsInTheFile) {
+  put("run.swt", tests::training_trace());
+  const std::string named = "\"adam \"states\"\\x1b\" (training.toml:9)";
+  EXPECT_THAT(spillway({"stats", "run.swt", "--by", "rule"}).out, HasSubstr("2 " + named));
+  EXPECT_THAT(spillway({"stats", "run.swt", "--explain", "2"}).out, HasSubstr("(rule " + named));
+  const json rules = json::parse(spillway({"stats", "run.swt", "--by", "rule", "--json"}).out)["by_rule"];
+  EXPECT_EQ(rules[1]["rule"], 2);
+  EXPECT_EQ(rules[1]["name"], "adam \"states\"\x1b");
+  EXPECT_EQ(rules[1]["file"], "/etc/training.toml");
+  EXPECT_EQ(rules[1]["line"], 9);
+  // A trace from before rules had names.
+  put("old.swt", tests::sample_trace({}));
+  EXPECT_EQ(spillway({"stats", "old.swt", "--by", "rule"}).exit_code, 0);
+  EXPECT_EQ(policy::rule_text(3, {"\"one\" (a.toml:1)"}), "rule 3");
+}
+
+// The story, the tables, the exports and `top` say the same of an allocation's class.
+TEST_F(StatsTablesTest, AnAllocationHasOneClassEverywhere) {
+  tests::TraceMaker maker({});
+  maker.allocate(1, policy::Bytes(32 * kMiB), policy::Backing::managed, {0x7f0000000000});
+  policy::Cause cause;
+  const auto move = [&](policy::SpanClass named, std::uint64_t mebibytes, policy::Placement to) {
+    cause.span_class = static_cast<std::uint16_t>(named);
+    maker.move(1, {}, policy::Bytes(mebibytes * kMiB), to, cause);
   };
-  const std::string coloured = on_terminal("TERM=xterm");
-  EXPECT_THAT(coloured, HasSubstr("\033[1mDevices"));
-  EXPECT_THAT(coloured, HasSubstr("…"));
-  const std::string plain = on_terminal("TERM=xterm NO_COLOR=1");
-  EXPECT_THAT(plain, HasSubstr("Devices"));
-  EXPECT_THAT(plain, Not(HasSubstr("\033")));
+  move(policy::SpanClass::optimizer, 24, policy::Placement::host);
+  move(policy::SpanClass::weights, 4, policy::Placement::device);
+  put("run.swt", maker.finish());
+  const json tables = json::parse(spillway({"stats", "run.swt", "--by", "allocation", "--json"}).out);
+  EXPECT_EQ(tables["by_allocation"][0]["class"], "optimizer");
+  const json story = json::parse(spillway({"stats", "run.swt", "--explain", "1", "--json"}).out);
+  EXPECT_EQ(story["class"], "optimizer");
+  EXPECT_THAT(spillway({"stats", "run.swt", "--explain", "1"}).out,
+              HasSubstr("Class: optimizer, in 85% of the bytes that decisions named (1 decision, first 2); some said "
+                        "weights (1 decision, first 3)."));
+  EXPECT_EQ(json::parse(spillway({"top", "run.swt", "--once", "--json"}).out)["allocations"][0]["class"], "optimizer");
+  view::ListedAllocation listed;
+  EXPECT_EQ(listed.said.most(), 0);
 }
 
 }  // namespace

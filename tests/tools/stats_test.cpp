@@ -7,8 +7,10 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "policy/trace/frame.hpp"
+#include "tests/support/long_trace.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/sample_trace.hpp"
 
@@ -173,6 +175,26 @@ TEST_F(StatsTest, FolderOfRanksIsALineEachAndTotals) {
   EXPECT_THAT(mixed.out, HasSubstr("ranks/a.swt.1"));
   EXPECT_THAT(mixed.err, HasSubstr("c.swt"));
 }
+
+#if !defined(__SANITIZE_ADDRESS__)
+// 200 MiB, whatever the size of the file: the limit is on address space, so that nothing escapes it.
+TEST_F(StatsTest, ALongTraceIsReadIn200MiB) {
+  {
+    std::ofstream file(folder_ / "long.swt", std::ios::binary);
+    tests::LongTrace options;
+    options.events = 3'000'000;
+    tests::write_long_trace(options, [&file](std::span<const std::byte> bytes) {
+      file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    });
+  }
+  const auto result = tests::run_process(
+      {"sh", "-c",
+       "ulimit -v 204800 && cd \"$0\" && exec \"$1\" stats long.swt --by class,rule,kernel,iteration,allocation",
+       folder_.string(), SPILLWAY_COMMAND});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("all"), std::string::npos);
+}
+#endif
 
 TEST_F(StatsTest, IsQuietOnAClosedPipe) {
   put("run.swt", tests::sample_trace());

@@ -6,7 +6,6 @@
 #include "tests/support/sample_trace.hpp"
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
-#include "tools/running_trace.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -165,11 +164,26 @@ TEST_F(TopTest, BadInputIsOneLine) {
     return result.err;
   };
   EXPECT_THAT(complaint("4194305"), HasSubstr("there is none of this number"));
-  EXPECT_THAT(complaint("$$"), HasSubstr("writes no trace, nor does a child of it; start the program with"));
+  EXPECT_THAT(
+      complaint("$$"),
+      HasSubstr("is not under Spillway, nor is a child of it, or it has not used CUDA yet; start the program with"));
   EXPECT_EQ(spillway({"top", "run.swt", "--interval", "0"}).exit_code, 2);
+  const auto word = spillway({"top", "train", "--once"});
+  EXPECT_EQ(word.exit_code, 1);
+  EXPECT_THAT(word.err, HasSubstr("check the path of the trace; a process is named by its number\n"));
   const auto nameless = spillway({"top", ""});
   EXPECT_EQ(nameless.exit_code, 2);
   EXPECT_THAT(nameless.err, HasSubstr("the name of the run is empty; name a process"));
+}
+
+// Digits are a process, whatever files there are; the line says how to name the file.
+TEST_F(TopTest, ANumberIsAProcessAndAFileOfThatNameIsNamedByItsFolder) {
+  put("4194305", tests::training_trace());
+  const auto number = spillway({"top", "4194305", "--once"});
+  EXPECT_EQ(number.exit_code, 1);
+  EXPECT_THAT(number.err, HasSubstr("process 4194305: there is none of this number"));
+  EXPECT_THAT(number.err, HasSubstr("the file of that name is ./4194305"));
+  EXPECT_EQ(spillway({"top", "./4194305", "--once"}).exit_code, 0);
 }
 
 TEST_F(TopTest, IsQuietOnAClosedPipe) {

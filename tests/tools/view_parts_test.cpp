@@ -125,7 +125,9 @@ std::vector<ListedAllocation> random_allocations(std::mt19937_64& random, std::s
     each.bytes = Bytes((1 + random() % 64) << 20U);
     each.backing = random() % 4 == 0 ? Backing::device : Backing::managed;
     each.settled = true;
-    if (random() % 2 == 0) each.class_bytes[1 + random() % 6] = 1;
+    policy::Decision named{{}, {}, policy::Note{}};
+    named.cause.span_class = static_cast<std::uint16_t>(1 + random() % 6);
+    if (random() % 2 == 0) each.said.add(named);
     if (random() % 3 != 0) each.freed = each.asked + Nanoseconds(static_cast<std::int64_t>(random() % 20'000));
   }
   return allocations;

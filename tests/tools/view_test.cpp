@@ -180,7 +180,7 @@ TEST_F(ViewSample, BytesNamedOnTheHostAreThoseOfStats) {
       },
       [](const trace::TraceReader&) {});
   ASSERT_FALSE(problem);
-  const RunTables tables = maker.finish(run, reading.summary.header.cost_table);
+  const RunTables tables = maker.finish(run, reading.summary.header);
   ASSERT_GT(tables.host_bytes.count(), 0U);
   EXPECT_EQ(reading.data.directory["named_on_host"], tables.host_bytes.count());
   EXPECT_EQ(reading.data.directory["link_in"], tables.link_in);

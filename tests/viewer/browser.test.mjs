@@ -5,7 +5,7 @@ import { statSync } from "node:fs";
 import http from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch, makePage, makePages, out, pictures, settled, show, spot, windowOf } from "./support.mjs";
 
 const millisecond = 1e6;
@@ -50,6 +50,30 @@ test("a golden trace: panels, facts and rows", async () => {
   assert.match(await page.locator("#residency").getAttribute("aria-label"), /6 MiB of managed memory in a budget of 4 GiB/);
   await picture(page, "golden");
   await done(shown);
+});
+
+// `chromium --headless --screenshot` takes its picture when the page calls itself loaded.
+test("everything is painted when the page has loaded", async () => {
+  for (const name of ["sample.html", "long.html"]) {
+    const context = await browser.newContext({ viewport: { width: 1600, height: 1000 } });
+    const page = await context.newPage();
+    await page.addInitScript(() => window.addEventListener("load", () => {
+      globalThis.atLoad = Object.fromEntries(["overview", "timeline", "heat", "residency"].map((panel) => {
+        const canvas = document.querySelector(`#${panel} canvas`);
+        if (!canvas) return [panel, []];
+        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        return [panel, [...new Set(new Uint32Array(data.buffer))]];
+      }));
+      globalThis.rowsAtLoad = document.querySelectorAll("#table .row").length;
+    }));
+    await page.goto(pathToFileURL(join(out, name)).href);
+    const { atLoad, rows } = await page.evaluate(() => ({ atLoad: globalThis.atLoad, rows: globalThis.rowsAtLoad }));
+    for (const [panel, colours] of Object.entries(atLoad)) {
+      assert.ok(colours.length > 3, `${name}, ${panel}: ${colours.length} colours`);
+    }
+    assert.ok(rows > 0, `${name}: the table is empty`);
+    await context.close();
+  }
 });
 
 test("what page faults moved is said where no decision moved anything", async () => {

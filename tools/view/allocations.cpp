@@ -6,14 +6,6 @@ namespace spillway::tools::view {
 
 using namespace policy;
 
-SpanClass ListedAllocation::span_class() const {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < class_bytes.size(); ++i) {
-    if (class_bytes[i] > (best == 0 ? 0 : class_bytes[best])) best = i;
-  }
-  return static_cast<SpanClass>(best);
-}
-
 void Allocations::request(Nanoseconds time, const AllocationRequested& event) {
   if (all_.size() >= kMostListed || rows_.contains(event.allocation)) {
     ++not_listed_;
@@ -37,29 +29,15 @@ std::optional<Row> Allocations::row(AllocationId id) const {
 }
 
 void Allocations::decide(const Decision& decision) {
-  const auto note_class = [&](AllocationId id, Bytes bytes) {
-    const auto at = row(id);
-    if (!at) return;
-    if (decision.cause.rule != 0) all_[*at].rule = decision.cause.rule;
-    const std::size_t named = decision.cause.span_class;
-    if (named != 0 && named < kSpanClassNames.size()) all_[*at].class_bytes[named] += bytes.count();
-  };
-  if (const auto* back = std::get_if<BackAllocation>(&decision.body)) {
-    note_class(back->allocation, {});
-    if (const auto at = row(back->allocation)) all_[*at].reason = decision.cause.reason;
-  } else if (const auto* refuse = std::get_if<RefuseAllocation>(&decision.body)) {
-    note_class(refuse->allocation, {});
-    if (const auto at = row(refuse->allocation)) {
-      all_[*at].reason = decision.cause.reason;
-      all_[*at].end = ListedAllocation::End::refused;
-    }
-  } else if (const auto* move = std::get_if<MoveRange>(&decision.body)) {
-    note_class(move->allocation, move->bytes);
-  } else if (const auto* advise = std::get_if<AdviseRange>(&decision.body)) {
-    note_class(advise->allocation, advise->bytes);
-  } else if (const auto* note = std::get_if<Note>(&decision.body)) {
-    note_class(note->allocation, note->bytes);
-  }
+  const auto at = row(std::visit([](const auto& body) -> AllocationId { return body.allocation; }, decision.body));
+  if (!at) return;
+  ListedAllocation& of = all_[*at];
+  of.said.add(decision);
+  const bool refuses = std::holds_alternative<RefuseAllocation>(decision.body);
+  const bool backs = std::holds_alternative<BackAllocation>(decision.body);
+  if (decision.cause.rule != 0 && !std::holds_alternative<CancelMoves>(decision.body)) of.rule = decision.cause.rule;
+  if (backs || refuses) of.reason = decision.cause.reason;
+  if (refuses) of.end = ListedAllocation::End::refused;
 }
 
 // A plain allocation that nobody will miss gives its row back, if it is the latest; rows in between stay.

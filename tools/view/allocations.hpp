@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/class_share.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
-#include "policy/span_class.hpp"
 #include "tools/view/timeline.hpp"
 
 namespace spillway::tools::view {
@@ -32,17 +32,14 @@ struct ListedAllocation {
   std::optional<policy::Nanoseconds> freed;
   enum class End : std::uint8_t { lives = 0, freed = 1, refused = 2, failed = 3 } end = End::lives;
   bool settled = false;
-  std::optional<policy::Reason> reason;                                     // of its backing
-  std::uint16_t rule = 0;                                                   // the rule that last decided about it
-  std::array<std::uint64_t, policy::kSpanClassNames.size()> class_bytes{};  // that decisions named, by class
+  std::optional<policy::Reason> reason;  // of its backing
+  std::uint16_t rule = 0;                // the rule that last decided about it
+  policy::ClassShare said;               // what decisions say it holds
   policy::Bytes moved_in, moved_out, populated;
   std::uint32_t moves = 0;
   std::uint64_t launches = 0;
   // Launches by function and argument, function id in the upper half; the first kMostUses that were seen.
   std::map<std::uint64_t, std::uint64_t> uses;
-
-  // The class most bytes of decisions named; unknown if none did.
-  [[nodiscard]] policy::SpanClass span_class() const;
 };
 
 class Allocations {

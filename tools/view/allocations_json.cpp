@@ -70,9 +70,7 @@ Json Allocations::finish(Blocks& blocks) {
       populated, moves, launches, address;
   std::vector<std::string> evidences;
   for (const ListedAllocation& each : all_) {
-    std::uint64_t named = 0;
-    for (const std::uint64_t part : each.class_bytes) named += part;
-    const auto of = static_cast<std::size_t>(each.span_class());
+    const std::uint16_t of = each.said.most();
     id.add(each.id.value);
     device.add(each.device.value);
     bytes.add(each.bytes.count());
@@ -84,8 +82,8 @@ Json Allocations::finish(Blocks& blocks) {
     end.add(static_cast<std::uint32_t>(each.end));
     reason.add(each.reason ? static_cast<std::int64_t>(*each.reason) : -1);
     rule.add(std::uint32_t{each.rule});
-    span_class.add(std::uint64_t{of});
-    share.add(named == 0 ? 0 : each.class_bytes[of] * 100 / named);
+    span_class.add(std::uint32_t{of});
+    share.add(of == 0 ? 0 : each.said.percent(of));
     in.add(each.moved_in.count());
     out.add(each.moved_out.count());
     populated.add(each.populated.count());

@@ -19,7 +19,7 @@ void Decisions::add(Blocks& blocks, Nanoseconds time, const Decision& decision, 
   kind_.add(std::uint64_t{decision.body.index()});
   reason_.add(static_cast<std::uint32_t>(decision.cause.reason));
   launch_.add(decision.cause.launch.value);
-  sentences_.push_back(explain(decision));
+  sentences_.push_back(explain(decision, rules_));
   if (sentences_.size() < kSentences) return;
   blocks_json_.push_back(blocks.add_texts(sentences_)["id"]);
   sentences_.clear();

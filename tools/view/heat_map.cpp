@@ -112,7 +112,7 @@ StackLayout stack(const std::vector<ListedAllocation>& allocations) {
     if (!each.settled || each.kind == AllocationKind::imported || each.bytes == Bytes()) continue;
     if (each.backing == Backing::device && each.bytes < kSmallestShown) continue;
     const bool plain = each.backing == Backing::device;
-    rows[plain ? kPlain : static_cast<std::size_t>(each.span_class())].push_back(row);
+    rows[plain ? kPlain : each.said.most()].push_back(row);
   }
   StackLayout layout;
   layout.places.resize(allocations.size());

@@ -5,6 +5,7 @@
 
 #include "policy/cost_table.hpp"
 #include "policy/explain.hpp"
+#include "tools/names.hpp"
 #include "tools/trace_source.hpp"
 #include "tools/view/heat_map.hpp"
 
@@ -63,7 +64,10 @@ struct TraceView::EventAdder {
   void operator()(const TimePassed& /*event*/) const {}
   void operator()(const TelemetryChanged& /*event*/) const {}
   void operator()(const Mapped& /*event*/) const {}
+  void operator()(const CallSeen& /*event*/) const {}
 };
+
+void TraceView::begin(const trace::TraceHeader& header) { decisions_.begin(rule_words(header)); }
 
 void TraceView::add(const trace::Record& record) {
   summarizer_.add(record);
@@ -131,6 +135,7 @@ ViewReading TraceView::finish(const std::string& path, const trace::TraceReader&
   json["driver"] = summary.header.driver_version;
   json["build"] = summary.header.build;
   json["settings"] = summary.header.settings;
+  json["rules"] = rule_words(summary.header);
   json["whole"] = summary.whole;
   json["completeness"] = summary.completeness;
   json["end_reason"] = summary.end_reason;
@@ -164,9 +169,11 @@ ViewReading TraceView::finish(const std::string& path, const trace::TraceReader&
 ViewReading view_trace(const std::string& path) {
   TraceView view;
   ViewReading reading;
-  const auto problem = read_trace(
-      path, [&](const trace::Record& record) { view.add(record); },
-      [&](const trace::TraceReader& reader) { reading = view.finish(path, reader); });
+  TraceVisitor visitor;
+  visitor.opened = [&](const trace::TraceReader& reader) { view.begin(reader.header()); };
+  visitor.record = [&](const trace::Record& record) { view.add(record); };
+  visitor.finished = [&](const trace::TraceReader& reader) { reading = view.finish(path, reader); };
+  const auto problem = read_trace(path, visitor);
   reading.problem = problem;
   return reading;
 }

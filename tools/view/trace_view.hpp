@@ -34,6 +34,7 @@ struct ViewReading {
 
 class TraceView {
  public:
+  void begin(const policy::trace::TraceHeader& header);
   void add(const policy::trace::Record& record);
   // Once, at the end.
   ViewReading finish(const std::string& path, const policy::trace::TraceReader& reader);

@@ -3,8 +3,8 @@ import math
 import unittest
 
 from matrix_samples import BARE, OUT_OF_MEMORY, REFUSAL_LINE, fitting, stats
-from row_evaluation import (EXPORT_LINE, EXPORTS, FITS, RETRIES, SPILLS, SPILLS_OR_REFUSES, add_up, judge, parse_results, traces_of,
-                            worst_difference)
+from row_evaluation import (EXPORT_LINE, EXPORTS, FITS, RETRIES, SEES_BUDGET, SPILLS, SPILLS_OR_REFUSES, add_up, judge, parse_results,
+                            traces_of, worst_difference)
 
 
 def verdict(expectation=SPILLS, bare=BARE, half=BARE, traces=None, log="", tolerance=1e-5, generous=None, generous_traces=None):
@@ -134,6 +134,22 @@ class SpillsOrRefuses(unittest.TestCase):
     def test_memory_that_is_not_counted_fails(self):
         nothing = fitting(allocations={**stats()["allocations"], "by_kind": {}})
         self.assertEqual(self.refused(generous_traces=[nothing])["result"], "fail")
+
+
+class SeesTheBudget(unittest.TestCase):
+    def of(self, limit, traces):
+        return verdict(SEES_BUDGET, half={**BARE, "bytes_limit": limit}, traces=traces)
+
+    def test_a_limit_of_its_own_within_the_budget_passes(self):
+        budget = add_up([fitting()])["budget_bytes"]
+        self.assertEqual(self.of(budget * 3 // 4, [fitting()])["problems"], [])
+        self.assertEqual(self.of(budget * 3 // 4, [fitting()])["outcome"], "fits")
+
+    def test_a_limit_beyond_the_budget_and_spilling_fail(self):
+        budget = add_up([fitting()])["budget_bytes"]
+        for limit in (0, budget + 1):
+            self.assertIn("its own limit is", "; ".join(self.of(limit, [fitting()])["problems"]))
+        self.assertIn("bytes spilled", "; ".join(self.of(budget // 2, [stats()])["problems"]))
 
 
 class Others(unittest.TestCase):

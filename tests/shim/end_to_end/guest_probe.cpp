@@ -269,6 +269,8 @@ int main(int argc, char** argv) {
   const char* argument = argc > 2 ? argv[2] : "";
   if (name == "ends") return ends(argument), 0;
   if (name == "work") return work(argument), 0;
+  if (name == "graph_replays") return graph_replays(argument), 0;
+  if (name == "watched") return watched(argument), 0;
   if (name == "loads_library") return loads_library(argument), 0;
   if (name == "library_memory") return library_memory(argument), 0;
   if (name == "error_reused") return error_reused(argument), 0;
@@ -290,6 +292,8 @@ int main(int argc, char** argv) {
                                                     {"mapped", mapped},
                                                     {"mapped_spills", mapped_spills},
                                                     {"mapped_stays", mapped_stays},
+                                                    {"mapped_then_small", mapped_then_small},
+                                                    {"imports_ipc", imports_ipc},
                                                     {"pools_spill", pools_spill},
                                                     {"pools_order", pools_order},
                                                     {"pools_look", pools_look},

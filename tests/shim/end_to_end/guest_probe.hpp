@@ -57,6 +57,7 @@ void forks();
 void forks_first();
 void ends(const char* way);
 void work(const char* rounds);
+void watched(const char* how);
 
 // Of guest_probe_paths.cpp.
 void captures_under_pressure();
@@ -76,6 +77,11 @@ void pools_order();
 void pools_look();
 void pools_end();
 void pools_threads();
+
+// Of guest_probe_sharing.cpp.
+void imports_ipc();
+void mapped_then_small();
+void graph_replays(const char* replays);
 
 // Of guest_probe_pools.cpp.
 void pools_too_large();

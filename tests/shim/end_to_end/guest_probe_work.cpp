@@ -187,6 +187,29 @@ void work(const char* count) {
   std::printf("sum %g\n", static_cast<double>(rounds(device, std::atoi(count))));
 }
 
+// Spills, says so, and waits for the end of standard input.
+void watched(const char* how) {
+  const Device device = start();
+  const std::string what = how;
+  CUdeviceptr memory[2] = {};
+  for (CUdeviceptr& each : memory) say("allocate", cuMemAlloc_v2(&each, 16 * kMiB));
+  rounds(device, 5);
+  if (what == "closes") close_range(3, ~0U, 0);
+  pid_t child = 0;
+  if (what == "forks" && (child = fork()) == 0) {
+    std::printf("child %d\n", static_cast<int>(getpid()));
+    while (getchar() != EOF) {
+    }
+    _exit(0);
+  }
+  std::printf("ready\n");
+  while (getchar() != EOF) {
+  }
+  if (child != 0) waitpid(child, nullptr, 0);
+  for (const CUdeviceptr each : memory) say("free", cuMemFree_v2(each));
+  std::printf("sum %g\n", static_cast<double>(rounds(device, 1)));
+}
+
 // A child without CUDA, one that starts it anew, one that execs; before and after the parent's CUDA, threads running.
 void forks_first() {
   const pid_t child = fork();

@@ -205,8 +205,36 @@ TEST_P(EachMode, ARuleOfThePolicyFileKeepsMemoryPlain) {
   std::ofstream(policy) << "[[rule]]\nname = \"shared\"\nmatch = { size = \"8MiB..\" }\nbacking = \"device\"\n";
   SimulatedRun run = probe("sharing", mode_);
   run.environment["SPILLWAY_POLICY"] = policy;
+  run.traced = true;
   const SimulatedResult result = run_simulated(run);
   EXPECT_EQ(result.line("export: "), "0") << result;
+  // And the trace knows what it is called.
+  ASSERT_EQ(result.traces().size(), 1U);
+  const std::string story =
+      run_process({SPILLWAY_COMMAND, "stats", "--explain", "1", result.traces().front().string()}).out;
+  EXPECT_THAT(story, HasSubstr("(rule \"shared\" (policy.toml:1))")) << story;
+}
+
+// Not that there was no room: there is enough.
+TEST(Rules, MemoryThatARuleSendsToTheHostIsThereByThatRule) {
+  const Scratch folder;
+  const std::string policy = (folder.path() / "policy.toml").string();
+  std::ofstream(policy) << "[[rule]]\nname = \"away\"\nmatch = { order = 2 }\nplace = \"host\"\n";
+  SimulatedRun run;
+  run.command = {GUEST_PROBE, "work", "2"};
+  run.mode = "arrival";
+  run.budget = "48MiB";
+  run.memory = "64MiB";
+  run.traced = true;
+  run.environment = {{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS}, {"SPILLWAY_POLICY", policy}};
+  const SimulatedResult result = run_simulated(run);
+  ASSERT_EQ(result.traces().size(), 1U) << result;
+  const auto stats = nlohmann::json::parse(
+      run_process({SPILLWAY_COMMAND, "stats", "--json", "--by", "rule", result.traces().front().string()}).out);
+  ASSERT_EQ(stats["by_rule"].size(), 2U) << stats["by_rule"].dump(1);
+  EXPECT_EQ(stats["by_rule"][1]["name"], "away");
+  EXPECT_EQ(stats["by_rule"][1]["populated"], 4 * kMiB);
+  for (const auto& decision : stats["decisions"]) EXPECT_NE(decision["reason"], "window_full");
 }
 
 TEST_P(EachMode, TheStartLineShowsTheBudgetInForce) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <ostream>
 #include <sstream>
+#include <utility>
 
 namespace spillway::tests {
 
@@ -92,6 +93,12 @@ SimulatedResult run_simulated(const SimulatedRun& run) {
   result.process = run_process(command, options);
   if (std::ifstream file(report); file) result.report = nlohmann::json::parse(file, nullptr, false);
   return result;
+}
+
+ProcessOptions in_environment(std::map<std::string, std::string> environment) {
+  ProcessOptions options;
+  options.environment = std::move(environment);
+  return options;
 }
 
 std::ostream& operator<<(std::ostream& out, const SimulatedRun& run) {

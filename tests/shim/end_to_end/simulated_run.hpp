@@ -61,6 +61,9 @@ struct SimulatedResult {
 
 SimulatedResult run_simulated(const SimulatedRun& run);
 
+// For run_process, with these variables added.
+ProcessOptions in_environment(std::map<std::string, std::string> environment);
+
 // "mode adaptive", for messages.
 std::ostream& operator<<(std::ostream& out, const SimulatedRun& run);
 std::ostream& operator<<(std::ostream& out, const SimulatedResult& result);

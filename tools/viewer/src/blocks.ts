@@ -1,5 +1,7 @@
 // The data that `spillway view` put into the page (tools/view/blocks.hpp): a directory, and deflated blocks that are
-// unpacked when they are first needed.
+// unpacked when they are first needed. Unpacking is done at once, never later: what the page shows first is whole before
+// the browser calls it loaded, and a picture taken then has everything in it.
+import { inflateSync } from "fflate";
 
 export interface BlockInfo {
   id: number;
@@ -24,11 +26,8 @@ export function element(id: string): string {
   return document.getElementById(id)?.textContent ?? "null";
 }
 
-async function unpack(id: number): Promise<Uint8Array> {
-  const text = document.getElementById(`block-${opened}-${id}`)?.textContent ?? "";
-  const packed = fromBase64(text);
-  const stream = new Blob([packed as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+function unpack(id: number): Uint8Array {
+  return inflateSync(fromBase64(document.getElementById(`block-${opened}-${id}`)?.textContent ?? ""));
 }
 
 function fromBase64(text: string): Uint8Array {
@@ -62,40 +61,45 @@ export function decode(raw: Uint8Array, names: string[], rows: number): Table {
   return table as Table;
 }
 
-export async function readTable(info: BlockInfo): Promise<Table> {
-  return decode(await unpack(info.id), info.columns, info.rows);
+export function readTable(info: BlockInfo): Table {
+  return decode(unpack(info.id), info.columns, info.rows);
 }
 
-export async function readTexts(info: { id: number; rows: number }): Promise<string[]> {
+export function readTexts(info: { id: number; rows: number }): string[] {
   if (info.rows === 0) return [];
-  return new TextDecoder().decode(await unpack(info.id)).split("\n");
+  return new TextDecoder().decode(unpack(info.id)).split("\n");
 }
 
-// Blocks by need. `get` answers at once, with nothing if the block is still being unpacked; `ready` is called then.
+// How long a frame may go on unpacking: the first one until all is there, later ones for a share of their time.
+const kUnpacking = 8;  // milliseconds
+let enough = Infinity;
+export function beginFrame(): void {
+  enough = performance.now() + kUnpacking;
+}
+
+// Blocks by need. `get` answers with nothing where a frame has unpacked enough; `ready` is called for another frame then.
 export class LazyTables {
   private tables = new Map<number, Table>();
-  private asked = new Set<number>();
+  private waiting = false;
   constructor(private most: number, private ready: () => void) {}
 
   get(info: BlockInfo): Table | undefined {
-    const table = this.tables.get(info.id);
-    if (table) {
-      this.tables.delete(info.id);  // the latest used goes last
-      this.tables.set(info.id, table);
-      return table;
-    }
-    if (!this.asked.has(info.id)) {
-      this.asked.add(info.id);
-      void readTable(info).then((read) => {
-        this.asked.delete(info.id);
-        this.tables.set(info.id, read);
-        for (const old of this.tables.keys()) {
-          if (this.tables.size <= this.most) break;
-          this.tables.delete(old);
-        }
+    const known = this.tables.get(info.id);
+    if (!known && performance.now() >= enough) {
+      if (!this.waiting) setTimeout(() => {
+        this.waiting = false;
         this.ready();
       });
+      this.waiting = true;
+      return undefined;
     }
-    return undefined;
+    const table = known ?? readTable(info);
+    this.tables.delete(info.id);  // the latest used goes last
+    this.tables.set(info.id, table);
+    for (const old of this.tables.keys()) {
+      if (this.tables.size <= this.most) break;
+      this.tables.delete(old);
+    }
+    return table;
   }
 }

@@ -1,6 +1,6 @@
 // Reads the trace out of the page, makes the panels, and draws them when something changes, once a frame.
 import * as address from "./address";
-import { readTable } from "./blocks";
+import { beginFrame, readTable } from "./blocks";
 import { HeatMap, swatch } from "./heat_map";
 import { choose, onLook, theme } from "./look";
 import { Overview } from "./overview";
@@ -121,9 +121,9 @@ function traces(trace: Trace): void {
   by("traces").hidden = false;
 }
 
-async function start(): Promise<void> {
+function start(): void {
   let view: View | null = null;
-  const trace = await Trace.read(() => view?.changed("data"));
+  const trace = Trace.read(() => view?.changed("data"));
   const bands = trace.directory.heat_map.bands;
   view = new View(trace.duration, Math.max(1, bands.length > 0 ? bands[bands.length - 1].to : 1), trace.directory.whole, trace.firstSeen);
   const shown = view;
@@ -136,16 +136,20 @@ async function start(): Promise<void> {
   const story = new Story(by("story"), shown, trace, chooseTrace);
   const table = new AllocationTable(by("table"), shown, trace);
   const lanes = trace.directory.timeline.lanes;
-  timeline.lanes.rankFunctions(await Promise.all(lanes.map((lane) => readTable(lane.launch_levels[lane.launch_levels.length - 1]))));
+  timeline.lanes.rankFunctions(lanes.map((lane) => readTable(lane.launch_levels[lane.launch_levels.length - 1])));
 
   let frame = 0;
+  const drawNow = () => {
+    overview.draw();
+    timeline.draw();
+    heat.draw();
+    residency.draw();
+  };
   const draw = () => {
     frame ||= requestAnimationFrame(() => {
       frame = 0;
-      overview.draw();
-      timeline.draw();
-      heat.draw();
-      residency.draw();
+      beginFrame();
+      drawNow();
       document.documentElement.dataset.frames = String(Number(document.documentElement.dataset.frames ?? 0) + 1);
     });
   };
@@ -197,7 +201,10 @@ async function start(): Promise<void> {
   window.addEventListener("hashchange", () => address.read(shown, trace));
   devices(trace, shown, chooseDevice);
   table.refresh();
-  draw();
+  // At once, and whole: who takes a picture of the page as soon as it is loaded gets all of it.
+  timeline.fit();
+  heat.fit();
+  drawNow();
   requestAnimationFrame(() => requestAnimationFrame(() => (document.documentElement.dataset.ready = String(performance.now()))));
 }
 
@@ -261,9 +268,11 @@ function connect(view: View, trace: Trace, story: Story): void {
   });
 }
 
-start().catch((error: unknown) => {
+try {
+  start();
+} catch (error: unknown) {
   const state = by("state");
   state.className = "state warning";
   state.textContent = `⚠ this page cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
   console.error(error);
-});
+}

@@ -69,13 +69,16 @@ export abstract class Panel {
 
   fit(): void {
     const ratio = window.devicePixelRatio || 1;
+    const wide = Math.max(1, Math.round(this.holder.clientWidth * ratio));
+    const tall = Math.max(1, Math.round(this.holder.clientHeight * ratio));
+    if (this.width === this.holder.clientWidth && this.canvas.width === wide && this.canvas.height === tall) return;
     this.width = this.holder.clientWidth;
     this.height = this.holder.clientHeight;
-    this.canvas.width = Math.max(1, Math.round(this.width * ratio));
-    this.canvas.height = Math.max(1, Math.round(this.height * ratio));
+    this.canvas.width = wide;
+    this.canvas.height = tall;
     this.canvas.style.width = `${this.width}px`;
     this.canvas.style.height = `${this.height}px`;
-    this.view.changed("data");
+    this.draw();  // now: a canvas of another size is black until then
   }
 
   protected begin(): void {

@@ -26,13 +26,11 @@ function capital(text: string): string {
 }
 
 export class Story {
-  private token = 0;  // of the latest rendering: an older one that still waits for its sentences stops
 
   constructor(private readonly holder: HTMLElement, private readonly view: View, private readonly trace: Trace,
     private readonly chooseTrace: (which: number) => void) {}
 
   render(): void {
-    this.token++;
     const selection = this.view.selection;
     this.holder.replaceChildren();
     if (selection === null) return this.run();
@@ -175,13 +173,7 @@ export class Story {
     for (let i = from; i < to; i++) list.append(this.decision(decisions[i], chosen));
     label();
     this.holder.append(earlier, list, later);
-    // Once more when the sentences are there and have made the list longer.
-    const centre = () => list.querySelector(".chosen")?.scrollIntoView({ block: "center" });
-    centre();
-    const token = this.token;
-    void Promise.all(decisions.slice(from, to).map((index) => this.trace.sentence(index))).then(() => {
-      if (token === this.token) centre();
-    });
+    list.querySelector(".chosen")?.scrollIntoView({ block: "center" });
   }
 
   private decision(index: number, chosen: number): HTMLElement {
@@ -194,12 +186,7 @@ export class Story {
       this.view.reveal(time[index], end);
     }, "when");
     when.title = "Select this decision, and show its time";
-    const sentence = element("p", "", "…");
-    item.append(when, sentence);
-    const token = this.token;
-    void this.trace.sentence(index).then((text) => {
-      if (token === this.token) sentence.textContent = `${capital(text)}.`;
-    });
+    item.append(when, element("p", "", `${capital(this.trace.sentence(index))}.`));
     const move = this.trace.moveOfDecision.get(id[index]);
     const details: string[] = [];
     if (move !== undefined) details.push(outcomeText(this.trace, move));
@@ -286,19 +273,16 @@ export class Story {
       this.holder.append(element("p", "empty", "A graph of kernels: one launch."));
       return;
     }
-    const token = this.token;
-    void this.trace.shape(of.code / 2).then(({ threads, touches }) => {
-      if (token !== this.token) return;
-      facts.append(element("dt", "", "threads"), element("dd", "", units.count(threads)));
-      this.holder.append(element("h4", "", "Memory it was given"));
-      if (touches.length === 0) this.holder.append(element("p", "empty", "No pointer into memory that this page lists."));
-      const list = element("ol", "list");
-      for (const { row, argument } of touches) {
-        const place = this.trace.managed(row) ? placeName(this.trace.placementAt(row, 0, of.time).placement) : "plain";
-        list.append(element("li", "", `argument ${argument}: `, link(`allocation ${this.trace.allocations.id[row]}`, () => this.view.select({ kind: "allocation", row })),
-          `, ${units.bytes(this.trace.allocations.bytes[row])}, its beginning ${place}`));
-      }
-      this.holder.append(list);
-    });
+    const { threads, touches } = this.trace.shape(of.code / 2);
+    facts.append(element("dt", "", "threads"), element("dd", "", units.count(threads)));
+    this.holder.append(element("h4", "", "Memory it was given"));
+    if (touches.length === 0) this.holder.append(element("p", "empty", "No pointer into memory that this page lists."));
+    const list = element("ol", "list");
+    for (const { row, argument } of touches) {
+      const place = this.trace.managed(row) ? placeName(this.trace.placementAt(row, 0, of.time).placement) : "plain";
+      list.append(element("li", "", `argument ${argument}: `, link(`allocation ${this.trace.allocations.id[row]}`, () => this.view.select({ kind: "allocation", row })),
+        `, ${units.bytes(this.trace.allocations.bytes[row])}, its beginning ${place}`));
+    }
+    this.holder.append(list);
   }
 }

@@ -48,13 +48,13 @@ export class AllocationTable {
       { key: "moves", title: "Moves", hint: "Moves done in the time shown, first placements too", number: true, width: "60px", text: (r) => (this.moves[r] === 0 ? "–" : units.count(this.moves[r])), value: (r) => this.moves[r] },
       { key: "launches", title: "Launches", hint: "Launches that were given a pointer into it, in the whole run", number: true, width: "78px", text: (r) => units.count(of.launches[r]), value: (r) => of.launches[r] },
       { key: "why", title: "Backed so because", hint: "Reason or rule", number: false, width: "132px",
-        text: (r) => (of.rule[r] > 0 ? `rule ${of.rule[r]}, ` : "") + trace.reasonName(of.reason[r]), value: (r) => of.rule[r] * 100 + of.reason[r] },
+        text: (r) => (of.rule[r] > 0 ? `${trace.ruleName(of.rule[r])}, ` : "") + trace.reasonName(of.reason[r]), value: (r) => of.rule[r] * 100 + of.reason[r] },
       { key: "evidence", title: "Used by", hint: "Kernels that were launched on it, most first: what its class was found from", number: false, width: "minmax(160px, 1fr)",
         text: (r) => trace.evidence[r] ?? "", value: (r) => trace.evidence[r] ?? "" },
     ];
     for (let row = 0; row < total; row++) {
       this.words.push([of.id[row], `#${of.id[row]}`, trace.className(row), trace.kind(row), this.backing(row), trace.caller(row),
-        trace.reasonName(of.reason[row]), of.rule[row] > 0 ? `rule ${of.rule[row]}` : "", trace.evidence[row], trace.end(row)].join(" ").toLowerCase());
+        trace.reasonName(of.reason[row]), of.rule[row] > 0 ? trace.ruleName(of.rule[row]) : "", trace.evidence[row], trace.end(row)].join(" ").toLowerCase());
     }
     this.build(holder);
   }

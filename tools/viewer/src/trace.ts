@@ -43,6 +43,7 @@ export interface Directory {
   decision_count: number;
   refused: number;
   classes: string[];
+  rules: string[];   // of the policy file, by number from 1
   reasons: { name: string; text: string }[];
   devices: Device[];
   timeline: {
@@ -116,8 +117,8 @@ export function upper(sorted: ArrayLike<number>, value: number, from = 0, to = s
 export class Trace {
   readonly items: LazyTables;
   readonly levels: LazyTables;
-  private sentences = new Map<number, Promise<string[]>>();
-  private touches: Promise<Table> | undefined;
+  private sentences = new Map<number, string[]>();
+  private touches: Table | undefined;
   functions = new Map<number, { full: string; bare: string }>();
   movesOf: number[][] = [];      // by allocation: positions in moves
   decisionsOf = new Map<number, number[]>();  // by allocation, -1 the run: positions in decisions
@@ -155,22 +156,19 @@ export class Trace {
     }
   }
 
-  static async read(ready: () => void): Promise<Trace> {
+  static read(ready: () => void): Trace {
     const all = JSON.parse(element("traces-in-page")) as Listed[];
     const wanted = Number(new URLSearchParams(location.hash.slice(1)).get("trace") ?? 0);
     const which = all[wanted] ? wanted : 0;
     openTrace(which);
     const directory = JSON.parse(element(`directory-${which}`)) as Directory;
     const of = directory.allocations;
-    const [allocations, evidence, places, pieces, changes, moves, decisions, iterations, ids, names, shapes] =
-      await Promise.all([
-        readTable(of.table), readTexts(of.evidence), readTable(directory.heat_map.places),
-        readTable(directory.heat_map.pieces), readTable(directory.heat_map.changes), readTable(directory.moves),
-        readTable(directory.decisions), readTable(directory.iterations), readTable(of.function_ids),
-        readTexts(of.function_names), readTable(of.shapes.table),
-      ]);
-    const trace = new Trace(directory, allocations, evidence, places.from, pieces, changes, moves, decisions, iterations,
-      shapes, all, which, ready);
+    const { heat_map } = directory;
+    const trace = new Trace(directory, readTable(of.table), readTexts(of.evidence), readTable(heat_map.places).from,
+      readTable(heat_map.pieces), readTable(heat_map.changes), readTable(directory.moves), readTable(directory.decisions),
+      readTable(directory.iterations), readTable(of.shapes.table), all, which, ready);
+    const ids = readTable(of.function_ids);
+    const names = readTexts(of.function_names);
     for (let i = 0; i < ids.id.length; i++) {
       trace.functions.set(ids.id[i], { full: names[2 * i], bare: names[2 * i + 1] });
     }
@@ -213,6 +211,11 @@ export class Trace {
   functionName(id: number, which: "bare" | "full" = "bare"): string {
     if (id < 0) return `graph ${-id - 1}`;
     return this.functions.get(id)?.[which] || `function ${id}`;
+  }
+
+  // `rule "adam moments" (training.toml:4)`, or its number in a trace from before rules had names.
+  ruleName(rule: number): string {
+    return `rule ${this.directory.rules[rule - 1] ?? rule}`;
   }
 
   className(row: number): string {
@@ -269,7 +272,7 @@ export class Trace {
     return at < from ? { placement: Placement.Unplaced, change: -1 } : { placement: this.changes.to[at], change: at };
   }
 
-  async sentence(decision: number): Promise<string> {
+  sentence(decision: number): string {
     const each = this.directory.decisions.sentences_each;
     const block = Math.floor(decision / each);
     let texts = this.sentences.get(block);
@@ -277,13 +280,12 @@ export class Trace {
       texts = readTexts({ id: this.directory.decisions.sentences[block], rows: each });
       this.sentences.set(block, texts);
     }
-    return (await texts)[decision % each] ?? "";
+    return texts[decision % each] ?? "";
   }
 
   // What a shape touches, as it was resolved last: allocation rows and argument numbers.
-  async shape(id: number): Promise<{ threads: number; touches: { row: number; argument: number }[] }> {
-    this.touches ??= readTable(this.directory.allocations.shapes.touches);
-    const touches = await this.touches;
+  shape(id: number): { threads: number; touches: { row: number; argument: number }[] } {
+    const touches = (this.touches ??= readTable(this.directory.allocations.shapes.touches));
     const row = this.shapeRow.get(id);
     if (row === undefined) return { threads: 0, touches: [] };
     const { first, threads } = this.shapes;

@@ -1,4 +1,4 @@
-#include "tools/running_trace.hpp"
+#include "tools/running_process.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,6 +6,7 @@
 #include <fstream>
 #include <vector>
 
+#include "policy/run_page.hpp"
 #include "policy/trace/frame.hpp"
 
 namespace spillway::tools {
@@ -36,15 +37,22 @@ bool is_written(const fs::path& process, const std::string& descriptor) {
   return false;
 }
 
-std::optional<RunningTrace> trace_of(const fs::path& process, std::uint64_t pid) {
+// The link of an anonymous file is "/memfd:NAME (deleted)".
+bool is_page(const fs::path& target) {
+  return target.string().starts_with("/memfd:" + std::string(policy::kRunPageName));
+}
+
+std::optional<RunningProcess> shown_by(const fs::path& process, std::uint64_t pid) {
+  std::optional<RunningProcess> trace;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(process / "fd", error)) {
-    const std::string descriptor = entry.path().filename().string();
-    if (!is_written(process, descriptor) || !is_trace(entry.path())) continue;
-    const fs::path target = fs::read_symlink(entry.path(), error);
-    return RunningTrace{pid, error ? entry.path().string() : target.string(), entry.path().string()};
+    const fs::path link = entry.path();
+    const fs::path target = fs::read_symlink(link, error);
+    if (!error && is_page(target)) return RunningProcess{pid, RunningShows::page, target.string(), link.string()};
+    if (trace || !is_written(process, link.filename().string()) || !is_trace(link)) continue;
+    trace = RunningProcess{pid, RunningShows::trace, error ? link.string() : target.string(), link.string()};
   }
-  return std::nullopt;
+  return trace;
 }
 
 std::vector<std::uint64_t> children_of(const fs::path& process) {
@@ -58,18 +66,18 @@ std::vector<std::uint64_t> children_of(const fs::path& process) {
 }
 
 // Of the process's children, and theirs.
-std::vector<RunningTrace> traces_below(const fs::path& process, const std::string& proc) {
-  std::vector<RunningTrace> found;
+std::vector<RunningProcess> shown_below(const fs::path& process, const std::string& proc) {
+  std::vector<RunningProcess> found;
   std::error_code error;
   std::vector<std::uint64_t> open = children_of(process);
   for (std::size_t i = 0; i < open.size() && i < kMostProcesses; ++i) {
     const fs::path child = fs::path(proc) / std::to_string(open[i]);
-    if (auto trace = trace_of(child, open[i])) {
-      // A forked child has its parent's file open as well, and writes nothing to it.
-      const bool known = std::any_of(found.begin(), found.end(), [&](const RunningTrace& other) {
-        return fs::equivalent(other.open_as, trace->open_as, error);
+    if (auto shown = shown_by(child, open[i])) {
+      // A forked child may have its parent's file open as well, and writes nothing to it.
+      const bool known = std::any_of(found.begin(), found.end(), [&](const RunningProcess& other) {
+        return fs::equivalent(other.open_as, shown->open_as, error);
       });
-      if (!known) found.push_back(std::move(*trace));
+      if (!known) found.push_back(std::move(*shown));
     }
     const std::vector<std::uint64_t> more = children_of(child);
     open.insert(open.end(), more.begin(), more.end());
@@ -88,8 +96,8 @@ bool is_running(std::uint64_t pid, const std::string& proc) {
   return name_end == std::string::npos || text.size() < name_end + 3 || text[name_end + 2] != 'Z';
 }
 
-RunningTraceSearch find_running_trace(std::uint64_t pid, const std::string& proc) {
-  RunningTraceSearch search;
+RunningProcessSearch find_running_process(std::uint64_t pid, const std::string& proc) {
+  RunningProcessSearch search;
   const std::string name = "process " + std::to_string(pid);
   std::error_code error;
   const fs::path process = fs::path(proc) / std::to_string(pid);
@@ -103,19 +111,21 @@ RunningTraceSearch find_running_trace(std::uint64_t pid, const std::string& proc
                      "); run as the same user, or name its trace file";
     return search;
   }
-  search.trace = trace_of(process, pid);
-  if (search.trace) return search;
+  search.process = shown_by(process, pid);
+  if (search.process) return search;
   // The kernel's list of children may leave some out while others of them end (proc(5)): an empty answer is asked
   // again.
-  std::vector<RunningTrace> found;
-  for (int times = 0; times < kMostLooks && found.empty(); ++times) found = traces_below(process, proc);
+  std::vector<RunningProcess> found;
+  for (int times = 0; times < kMostLooks && found.empty(); ++times) found = shown_below(process, proc);
   if (found.size() == 1) {
-    search.trace = std::move(found.front());
+    search.process = std::move(found.front());
   } else if (found.empty()) {
-    search.problem =
-        name + ": writes no trace, nor does a child of it; start the program with spillway run --trace FILE";
+    search.problem = name +
+                     ": is not under Spillway, nor is a child of it, or it has not used CUDA yet; start the program "
+                     "with spillway run";
   } else {
-    search.problem = name + ": " + std::to_string(found.size()) + " of its children write traces; name one of them:";
+    search.problem =
+        name + ": " + std::to_string(found.size()) + " of its children are under Spillway; name one of them:";
     for (std::size_t i = 0; i < std::min<std::size_t>(found.size(), 16); ++i)
       search.problem += " " + std::to_string(found[i].pid);
   }

@@ -1,0 +1,148 @@
+// `spillway doctor -- program` on the simulated device: programs that allocate in every way, and some that cannot be
+// served.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "tests/shim/end_to_end/simulated_run.hpp"
+
+namespace spillway::tests {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+ProcessResult doctor(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {SPILLWAY_COMMAND, "doctor", "--simulated"});
+  return run_process(arguments, in_environment({{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS ":" SPILLWAY_TWINS},
+                                                {"SPILLWAY_SIMULATED_MEMORY", "128MiB"},
+                                                // Of the user's other runs: neither may have a say.
+                                                {"SPILLWAY_DEVICE_BUDGET", "4MiB"},
+                                                {"SPILLWAY_TRACE_PATH", "/nowhere/at/all.swt"}}));
+}
+
+nlohmann::json examined(std::vector<std::string> program, int code = 0) {
+  program.insert(program.begin(), {"--json", "--"});
+  const ProcessResult result = doctor(program);
+  EXPECT_EQ(result.exit_code, code) << result.out << result.err;
+  return nlohmann::json::parse(result.out, nullptr, false);
+}
+
+std::string advice_of(const nlohmann::json& report) {
+  std::string text;
+  for (const auto& advice : report["advice"])
+    text += advice["setting"].get<std::string>() + ": " + advice["why"].get<std::string>() + "\n";
+  return text;
+}
+
+TEST(DoctorOfAProgram, ATrainingRunOnTheSharedRuntimeCanBeServed) {
+  const auto report = examined({TRAIN_ADAM, "--layers", "2", "--width", "1024", "--batch", "16", "--steps", "2"});
+  ASSERT_TRUE(report.is_object());
+  EXPECT_TRUE(report["servable"]) << report.dump(1);
+  EXPECT_EQ(report["ended"], "ended with exit code 0");
+  EXPECT_EQ(report["processes"], 1);
+  EXPECT_GT(report["launches"], 20);
+  EXPECT_EQ(report["graph_launches"], 0);
+  EXPECT_FALSE(report["ran_out_of_memory"]);
+  EXPECT_THAT(report["runtimes"], Contains(StartsWith("shared (libcudart.so.13")));
+  const auto& device = report["devices"][0];
+  EXPECT_TRUE(device["memory"]["large"]["spills"]);
+  EXPECT_FALSE(device["memory"]["small"]["spills"]);
+  const std::uint64_t large = device["memory"]["large"]["most_bytes"];
+  const std::uint64_t small = device["memory"]["small"]["most_bytes"];
+  EXPECT_GE(large, 8 * kMiB);
+  EXPECT_LE(device["most_bytes"], large + small);
+  EXPECT_EQ(device["most_bytes_that_cannot_spill"], small);
+  EXPECT_THAT(advice_of(report), AllOf(HasSubstr("--device-budget: what was seen fits"), HasSubstr("not below ")));
+}
+
+TEST(DoctorOfAProgram, EveryWayOfAskingForMemoryIsNamed) {
+  const auto pools = examined({GUEST_PROBE, "pools_order"});
+  EXPECT_TRUE(pools["devices"][0]["memory"]["pools"]["spills"]) << pools.dump(1);
+  EXPECT_THAT(advice_of(pools), HasSubstr("memory.spill_pools: leave it at auto"));
+  EXPECT_THAT(pools["runtimes"], Contains(AllOf(StartsWith("none: "), EndsWith("calls the driver"))));
+  const auto mapped = examined({GUEST_PROBE, "mapped_then_small"});
+  EXPECT_EQ(mapped["devices"][0]["memory"]["mapped"]["most_bytes"], 48 * kMiB) << mapped.dump(1);
+  EXPECT_EQ(mapped["devices"][0]["most_bytes_that_cannot_spill"], 8);
+  EXPECT_THAT(advice_of(mapped), HasSubstr("memory.spill_vmm: leave it at auto"));
+  const auto own = examined({GUEST_PROBE, "hints"}, 1);
+  EXPECT_FALSE(own["devices"][0]["memory"]["managed"]["spills"]) << own.dump(1);
+  EXPECT_THAT(advice_of(own), HasSubstr("managed memory of the program's own is not counted"));
+  const auto shared = examined({GUEST_PROBE, "imports_ipc"});
+  EXPECT_EQ(shared["processes"], 2) << shared.dump(1);
+  EXPECT_EQ(shared["devices"][0]["memory"]["imported"]["bytes"], 8 * kMiB);
+  EXPECT_THAT(shared["driver_calls"], Contains("cuIpcGetMemHandle"));
+  EXPECT_THAT(advice_of(shared), HasSubstr("backing = \"device\": in a rule for what it shares by CUDA IPC"));
+  const auto graphs = examined({GUEST_PROBE, "capture"});
+  EXPECT_EQ(graphs["graph_launches"], 3) << graphs.dump(1);
+  EXPECT_THAT(advice_of(graphs), HasSubstr("a graphed loop is learned within a dozen replays"));
+}
+
+TEST(DoctorOfAProgram, OneThatRunsOutOfMemoryIsToldTheDefaultBudget) {
+  const auto report = examined({GUEST_PROBE, "out_of_memory"});
+  EXPECT_TRUE(report["ran_out_of_memory"]) << report.dump(1);
+  EXPECT_THAT(advice_of(report), HasSubstr("it ran out of memory: the default budget is what is free"));
+}
+
+TEST(DoctorOfAProgram, OneThatGoesOnIsEndedAtTheLimit) {
+  const ProcessResult result =
+      doctor({"--time-limit", "2", "--", "sh", "-c", std::string(GUEST_PROBE) + " launches; sleep 600"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr(": stopped after 2 s (--time-limit)\n"));
+  EXPECT_THAT(result.out, EndsWith("\nThis program can be served.\n"));
+}
+
+TEST(DoctorOfAProgram, WhatItPrintsGoesToStandardErrorAndTheReportIsAPage) {
+  const ProcessResult result = doctor({GUEST_PROBE, "launches"});
+  EXPECT_THAT(result.err, HasSubstr("end\n"));
+  EXPECT_EQ(result.out.find("end\n"), std::string::npos);
+  for (const char* part : {"CUDA runtime   none: ", "processes      1\n", "launches       ",
+                           "device 0 (Spillway simulated device 0, 128 MiB): at most ", "cudaMalloc, 2 MiB and more",
+                           "spills, and moves both ways", "\nWhat to use\n"}) {
+    EXPECT_THAT(result.out, HasSubstr(part));
+  }
+}
+
+TEST(DoctorOfAProgram, WhatCannotBeServedIsSaid) {
+  const auto none = examined({"true"}, 1);
+  EXPECT_FALSE(none["servable"]);
+  EXPECT_THAT(none["verdict"].get<std::string>(), StartsWith("No CUDA call was seen"));
+  const auto fails = examined({"sh", "-c", std::string(GUEST_PROBE) + " launches; exit 3"}, 1);
+  EXPECT_EQ(fails["ended"], "ended with exit code 3");
+  EXPECT_GT(fails["launches"], 0);
+  const auto crashes = examined({GUEST_PROBE, "ends", "abort"}, 1);
+  EXPECT_EQ(crashes["ended"], "ended by signal SIGABRT") << crashes.dump(1);
+  EXPECT_GT(crashes["launches"], 0) << "what it did before is in the report";
+  const ProcessResult missing = doctor({"--", "/no/such/program"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_THAT(missing.err, HasSubstr("cannot run /no/such/program"));
+  const ProcessResult linked = doctor({"--", DECODE_KV_STATIC});
+  EXPECT_EQ(linked.exit_code, 2);
+  EXPECT_THAT(linked.err, HasSubstr("linked into it statically"));
+}
+
+TEST(DoctorOfAProgram, ADeviceWithoutConcurrentManagedAccessIsNamed) {
+  const ProcessResult result =
+      run_process({SPILLWAY_COMMAND, "doctor", "--simulated", "--", GUEST_PROBE, "launches"},
+                  in_environment({{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS}, {"SPILLWAY_SIMULATED_NO_MANAGED", "1"}}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("it has no concurrent managed access, so nothing spills there"));
+}
+
+TEST(DoctorOfTheMachine, ASimulatedDeviceNeedsNoNode) {
+  const ProcessResult result = run_process({SPILLWAY_COMMAND, "doctor", "--json"},
+                                           in_environment({{"LD_LIBRARY_PATH", SPILLWAY_SIMULATED_FOLDER}}));
+  const auto report = nlohmann::json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << result.out;
+  EXPECT_TRUE(report["servable"]) << report.dump(1);
+  EXPECT_EQ(result.out.find("UVM"), std::string::npos) << result.out;
+}
+
+}  // namespace
+}  // namespace spillway::tests

@@ -1,0 +1,119 @@
+// What `spillway doctor -- program` recommends, from how the program allocates.
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "policy/settings.hpp"
+#include "tools/program_report.hpp"
+
+namespace spillway::tools {
+namespace {
+
+using policy::Bytes;
+using policy::format_bytes;
+
+// Spillway's own context for moves on a real card, and room for a few moves.
+constexpr Bytes kOwn{std::uint64_t{512} << 20U};
+
+const WayUsed& of(const DeviceUsed& device, MemoryWay way) { return device.ways[static_cast<std::size_t>(way)]; }
+
+bool any(const ProgramUse& use, MemoryWay way) {
+  return std::any_of(use.devices.begin(), use.devices.end(),
+                     [way](const auto& entry) { return of(entry.second, way).count > 0; });
+}
+
+bool called(const ProgramUse& use, std::string_view start) {
+  return std::any_of(use.calls.begin(), use.calls.end(),
+                     [start](const std::string& symbol) { return std::string_view(symbol).starts_with(start); });
+}
+
+bool caller_has(const ProgramUse& use, std::string_view part) {
+  return std::any_of(use.callers.begin(), use.callers.end(),
+                     [part](const std::string& path) { return path.find(part) != std::string::npos; });
+}
+
+void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
+  for (const auto& [index, device] : use.devices) {
+    const std::string where = use.devices.size() > 1 ? "device " + std::to_string(index) + ": " : "";
+    if (!device.can_spill) {
+      advice.push_back({"", where + "it has no concurrent managed access, so nothing spills there"});
+      continue;
+    }
+    if (!device.spills()) {
+      advice.push_back({"", where + "nothing of what was seen can spill; Spillway is of no use here"});
+      continue;
+    }
+    const Bytes least = device.most_fixed + kOwn;
+    if (use.ran_out) {
+      advice.push_back({"(no --device-budget)", where + "it ran out of memory: the default budget is what is free"});
+    } else if (device.most <= device.free) {
+      advice.push_back({"--device-budget", where + "what was seen fits (" + format_bytes(device.most) + " of " +
+                                               format_bytes(device.free) +
+                                               " free); give a budget only to leave memory to others"});
+    }
+    advice.push_back({"--device-budget", where + "not below " + format_bytes(least) + ": " +
+                                             format_bytes(device.most_fixed) +
+                                             " cannot spill, and Spillway's own context takes about 340 MiB"});
+  }
+  if (use.devices.size() > 1)
+    advice.push_back(
+        {"--device-budget", "it holds for each device of the process by itself; in torchrun each rank is a process"});
+}
+
+void ways(const ProgramUse& use, std::vector<Advice>& advice) {
+  if (any(use, MemoryWay::mapped)) {
+    advice.push_back(
+        {"memory.spill_vmm", "leave it at auto: with off, map-style memory gets out of memory at the budget"});
+    if (use.torch)
+      advice.push_back({"PYTORCH_CUDA_ALLOC_CONF",
+                        "leave expandable_segments:True out: PyTorch's default allocator spills and comes back, "
+                        "map-style memory spills for good"});
+  }
+  if (any(use, MemoryWay::pools)) {
+    advice.push_back({"memory.spill_pools",
+                      "leave it at auto: with off, pools stay the driver's and get out of memory at the budget"});
+    if (use.torch)
+      advice.push_back(
+          {"PYTORCH_CUDA_ALLOC_CONF",
+           "leave backend:cudaMallocAsync out unless it is needed: the native allocator leaves policy more to see"});
+  }
+  if (use.torch) advice.push_back({"--oom-first true", "for PyTorch, if it keeps cached blocks while others spill"});
+  if (caller_has(use, "xla") || caller_has(use, "jaxlib")) {
+    advice.push_back(
+        {"XLA_PYTHON_CLIENT_PREALLOCATE=false", "JAX would take 75% of what it sees, host memory included"});
+    advice.push_back({"XLA_PYTHON_CLIENT_MEM_FRACTION",
+                      "the other way: a share of device and host budget together (or --report real)"});
+  }
+  if (any(use, MemoryWay::managed))
+    advice.push_back(
+        {"", "managed memory of the program's own is not counted: leave room for it below the card's size"});
+  if (any(use, MemoryWay::imported)) advice.push_back({"", "imported memory counts in the process that made it"});
+  if (called(use, "cuMemHostAlloc") || called(use, "cuMemAllocHost") || called(use, "cuMemHostRegister"))
+    advice.push_back({"", "it pins host memory: that is host memory already, neither counted nor moved"});
+}
+
+void sharing(const ProgramUse& use, std::vector<Advice>& advice) {
+  if (called(use, "cuIpcGetMemHandle"))
+    advice.push_back(
+        {"backing = \"device\"", "in a rule for what it shares by CUDA IPC: spilled memory cannot be exported"});
+  if (caller_has(use, "nccl"))
+    advice.push_back({"match = { caller = \"*nccl*\" }",
+                      "with backing = \"device\", as in examples/policies/training.toml: NCCL maps its buffers into "
+                      "other processes"});
+  if (use.graph_launches > 0) advice.push_back({"", "graphs: a graphed loop is learned within a dozen replays"});
+  if (use.cupti_taken)
+    advice.push_back(
+        {"--cupti off", "a profiler has the card's counters: kernel times are missing from decisions while it runs"});
+}
+
+}  // namespace
+
+std::vector<Advice> advice_for(const ProgramUse& use) {
+  std::vector<Advice> advice;
+  budgets(use, advice);
+  ways(use, advice);
+  sharing(use, advice);
+  return advice;
+}
+
+}  // namespace spillway::tools
