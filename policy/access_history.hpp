@@ -4,44 +4,14 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "policy/cost_table.hpp"
-#include "policy/crossings.hpp"
 #include "policy/iteration_profile.hpp"
-#include "policy/launch_book.hpp"
 #include "policy/span_map.hpp"
 #include "policy/units.hpp"
+#include "policy/use_crossings.hpp"
 
 namespace spillway::policy {
-
-// What the name of a function says about how it reads its memory. A hint among others, never the only ground for a
-// move.
-enum class FunctionKind : std::uint8_t { other, matrix, attention, sparse, optimizer };
-FunctionKind function_kind(std::string_view name);
-
-class FunctionBook {
- public:
-  void seen(FunctionId function, std::string_view name);
-  [[nodiscard]] FunctionKind kind(FunctionId function) const;
-  // Readable part of a mangled name, at most 40 characters, for evidence.
-  [[nodiscard]] std::string_view label(FunctionId function) const;
-
- private:
-  struct Known {
-    FunctionKind kind = FunctionKind::other;
-    std::string label;
-  };
-  std::unordered_map<FunctionId, Known> functions_;
-};
-
-// How often the span's bytes cross the link when the span stays on the host and this launch uses it: 1 for a stream,
-// more for the tiled re-reads of a matrix product, by its thread count (measured: 8192 x 8192 bf16 weights cross once
-// up to 128 columns, 4 times at 1024, 16 times at 4096).
-double default_crossings(FunctionKind kind, std::uint64_t threads, Bytes span_bytes);
 
 struct SpanHistory {
   Span span;                     // as of the last iteration; a reused id starts anew
@@ -65,9 +35,8 @@ struct SpanHistory {
 
 class AccessHistory {
  public:
-  // Crossings are those learned from kernel times, where there is evidence, else the default of the function's kind.
-  void iteration(const IterationProfile& profile, const LaunchBook& book, const FunctionBook& functions,
-                 const SpanMap& spans, const LearnedCrossings& learned, const CostTable& costs);
+  void iteration(const IterationProfile& profile, const LaunchKnowledge& launches, const SpanMap& spans,
+                 UseCrossings& crossings);
   void written_by_program(SpanId span, const SpanMap& spans);  // a copy or fill began here
 
   // Nothing known: a history with no span.

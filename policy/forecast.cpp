@@ -1,6 +1,7 @@
 #include "policy/forecast.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace spillway::policy {
 namespace {
@@ -10,7 +11,7 @@ constexpr unsigned kPlaceBits = 18;
 constexpr std::size_t kMostShapes = std::size_t{1} << 17;  // the newest; older ones lose their place
 // Launches in a row that must point to one other distance before it replaces the one followed.
 constexpr unsigned kVotes = 3;
-// An iteration of so many launches is not given up for a multiple of it; a shorter one may be a loop within one.
+// An iteration of so many launches is not given up for pointers; a shorter one may be a loop within one.
 constexpr LaunchCount kLongPeriod = LaunchCount(256);
 constexpr unsigned kVotesAgainstLock = 32;
 // An agreement this long is not given up for a few launches.
@@ -30,7 +31,8 @@ std::uint64_t mix(std::uint64_t x) {
 }  // namespace
 
 LaunchKey launch_key(FunctionId function, std::uint64_t threads) {
-  const std::uint64_t hash = mix((std::uint64_t{function.value} << 40) ^ mix(threads + 1));
+  const auto magnitude = static_cast<std::uint64_t>(std::bit_width(threads));
+  const std::uint64_t hash = mix((std::uint64_t{function.value} << 40) ^ mix(magnitude + 1));
   return {static_cast<std::uint32_t>(hash) | 1u};
 }
 
@@ -66,7 +68,8 @@ void Forecast::launched(LaunchKey key, LaunchShapeId shape) {
     into_iteration_ = 0;
     boundary_ = true;
     misses_ = 0;
-    period_ = distance();  // launches stepped over may have changed it
+    // Launches stepped over may have changed it; while the place waits the distance says nothing.
+    if (misses_in_a_row_ == 0) period_ = distance();
     ++iterations_;
   }
 }
@@ -76,8 +79,12 @@ void Forecast::follow(std::uint32_t key, std::uint32_t shape) {
   const bool right = matched_ != 0 && known(next) && next < count_ && entry(next).key == key;
   confidence_ += ((right ? 1.0 : 0.0) - confidence_) / 32;
   if (!right) {
-    if (step_over(key)) return;
+    // Before there is an iteration, a place that looks like all of the latest launches is better than one that does
+    // not.
+    const std::uint64_t better = period_ == LaunchCount() ? place_of_gram(0) : 0;
+    if (better == 0 && step_over(key)) return;
     unlock();
+    if (better != 0) return set_match(better);
     look_up(shape);
     return;
   }
@@ -85,17 +92,18 @@ void Forecast::follow(std::uint32_t key, std::uint32_t shape) {
   misses_in_a_row_ = 0;
   ++run_;
   ++exact_;
-  if (entry(next).shape == shape)
-    votes_ = 0;
-  else
+  if (entry(next).shape != shape) {
     vote(shape);
+  } else if (votes_ != 0 && (!known(count_ - voted_distance_) || entry(count_ - voted_distance_).shape != shape)) {
+    votes_ = 0;
+  }
   if (run_ >= next_check_ && period_ == LaunchCount()) candidate_ = distance();
 }
 
 // A long agreement survives some launches that are new, missing or others: the place waits, or skips ahead to this
 // launch.
 bool Forecast::step_over(std::uint32_t key) {
-  if (matched_ == 0 || run_ < kLongRun || !known(matched_)) return false;
+  if (matched_ == 0 || run_ < kLongRun || rejected_ || !known(matched_)) return false;
   const std::uint64_t allowed = std::max<std::uint64_t>(kMissesInARow, run_ / 16);
   if (++misses_in_a_row_ > kMissesInARow || ++misses_ > allowed) return false;
   exact_ = 0;
@@ -111,11 +119,13 @@ bool Forecast::step_over(std::uint32_t key) {
 // The pointers differ from those at the matched place. If the very same launch is known from elsewhere, that distance
 // is better: pieces of one array, streamed by one function, tell their place only by their pointers.
 void Forecast::vote(std::uint32_t shape) {
+  // Buffers that take turns come back after some iterations, which are none the less iterations.
+  if (period_ >= kLongPeriod) return;
   const std::uint64_t place = place_of_shape(shape);
   if (place == 0) return;
   const std::uint64_t other = count_ - place;
-  // Buffers that alternate come back every second iteration, which is none the less one.
-  if (period_ >= kLongPeriod && other % period_.count() == 0) return;
+  // A shorter distance is a part of the one followed (a layer of a token), unless that has been found to be none.
+  if (other < distance().count() && !rejected_) return;
   votes_ = other == voted_distance_ ? votes_ + 1 : 1;
   voted_distance_ = other;
   const unsigned needed = period_ == LaunchCount() ? kVotes : kVotesAgainstLock;
@@ -131,6 +141,16 @@ std::uint64_t Forecast::place_of_shape(std::uint32_t shape) const {
   return known(place) && place < count_ && entry(place).shape == shape ? place : 0;
 }
 
+// Where the latest launches, as many as the gram has, were seen before; 0 nowhere.
+std::uint64_t Forecast::place_of_gram(std::size_t which) const {
+  if (count_ < kGrams[which]) return 0;
+  const std::uint64_t hash = gram(count_, which);
+  const Place& place = places_[which][hash & (places_[which].size() - 1)];
+  if (place.launch == 0 || place.check != static_cast<std::uint32_t>(hash >> 32)) return 0;
+  const std::uint64_t launch = widen(place.launch);
+  return known(launch) && launch < count_ && entry(launch).key == entry(count_).key ? launch : 0;
+}
+
 void Forecast::set_match(std::uint64_t launch) {
   matched_ = launch;
   run_ = 1;
@@ -138,6 +158,7 @@ void Forecast::set_match(std::uint64_t launch) {
   votes_ = 0;
   misses_ = 0;
   misses_in_a_row_ = 0;
+  rejected_ = false;
   next_check_ = std::max<std::uint64_t>(distance().count(), 2);
 }
 
@@ -150,12 +171,7 @@ void Forecast::look_up(std::uint32_t shape) {
       const std::uint64_t place = place_of_shape(shape);
       if (place != 0 && entry(place).key == entry(count_).key) return set_match(place);
     }
-    if (count_ < kGrams[which]) continue;
-    const std::uint64_t hash = gram(count_, which);
-    const Place& place = places_[which][hash & (places_[which].size() - 1)];
-    if (place.launch == 0 || place.check != static_cast<std::uint32_t>(hash >> 32)) continue;
-    const std::uint64_t launch = widen(place.launch);
-    if (known(launch) && launch < count_ && entry(launch).key == entry(count_).key) return set_match(launch);
+    if (const std::uint64_t place = place_of_gram(which); place != 0) return set_match(place);
   }
 }
 
@@ -191,6 +207,7 @@ void Forecast::accept() {
 
 void Forecast::reject() {
   candidate_ = {};
+  rejected_ = true;
   next_check_ = run_ * 2;
 }
 

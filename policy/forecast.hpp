@@ -2,12 +2,12 @@
 //
 // The launch sequence is followed against its own past: after each launch, `matched` is the place in the past that
 // looks like now, and what came after it then is the forecast. A place is found by n-grams of launches (32, 8, then 2,
-// by function and thread count, so that tensors at other addresses do not matter) and by launches with the very same
-// pointers. While past and present agree the place moves along. A launch more, less or other in a long agreement is
-// stepped over (so a step with one varying kernel stays locked); otherwise the place is looked up again at once. When
-// the agreement has lasted for one whole distance, that distance is a candidate for the iteration: the owner compares
-// the spans that both periods touch and accepts or rejects it (the layers of a model look alike, but touch other
-// weights).
+// by function and coarse size, so that tensors at other addresses and lengths that grow do not matter) and by launches
+// with the very same pointers. While past and present agree the place moves along. A launch more, less or other in a
+// long agreement is stepped over (so a step with one varying kernel stays locked), unless the latest launches are known
+// from elsewhere or the distance is known to be none; otherwise the place is looked up again at once. When the
+// agreement has lasted for one whole distance, that distance is a candidate for the iteration: the owner compares the
+// spans that both periods touch and accepts or rejects it (the layers of a model look alike, but touch other weights).
 //
 // Memory, fixed: history 2^19 launches x 16 bytes, three n-gram tables of 2^18 x 8 bytes, shape places at most 2^17 x 4
 // bytes: 14.5 MiB. No allocation after construction but for shape places.
@@ -22,7 +22,8 @@
 
 namespace spillway::policy {
 
-// What makes two launches the same step of a program: function and thread count, hashed.
+// What makes two launches the same step of a program: function and the magnitude of the thread count (its power of two,
+// as a cache that grows by a token does not make another step), hashed.
 using LaunchKey = Id<struct LaunchKeyTag, std::uint32_t>;
 LaunchKey launch_key(FunctionId function, std::uint64_t threads);
 
@@ -95,6 +96,7 @@ class Forecast {
   [[nodiscard]] std::uint64_t gram(std::uint64_t launch, std::size_t which) const;
   [[nodiscard]] std::uint64_t widen(std::uint32_t launch) const;
   [[nodiscard]] std::uint64_t place_of_shape(std::uint32_t shape) const;
+  [[nodiscard]] std::uint64_t place_of_gram(std::size_t which) const;
   void follow(std::uint32_t key, std::uint32_t shape);
   [[nodiscard]] bool step_over(std::uint32_t key);
   void look_up(std::uint32_t shape);
@@ -118,6 +120,7 @@ class Forecast {
   std::uint64_t exact_ = 0;  // the part of the run since the last step over
   unsigned misses_in_a_row_ = 0;
   std::uint64_t misses_ = 0;  // in this iteration
+  bool rejected_ = false;     // the distance followed is no iteration
   LaunchCount candidate_;
   LaunchCount period_;
   std::uint64_t into_iteration_ = 0;

@@ -43,7 +43,7 @@ void IterationProfile::build(const Forecast& forecast, const LaunchBook& book, S
     book.uses(shape, spans, now, uses);
     const auto position = static_cast<std::uint32_t>(launch - first_.value);
     for (const SpanUse& use : uses) {
-      found.push_back({use.span, {position, use.shape, use.argument}});
+      found.push_back({use.span, {position, use.shape, use.argument, use.columns}});
       ++begin_[use.span.value];
     }
   }

@@ -17,6 +17,7 @@ struct ProfiledUse {
   std::uint32_t position = 0;
   LaunchShapeId shape;
   std::uint16_t argument = 0;
+  float columns = 0;  // operand_columns(), if the kernel is a matrix product
 };
 
 class IterationProfile {

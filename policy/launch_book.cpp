@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint32_t kGraphBit = std::uint32_t{1} << 31;
 constexpr std::size_t kMostGraphs = 4096;
+constexpr std::size_t kOperands = 3;      // of a matrix product, the result included
 constexpr std::size_t kMostOperands = 7;  // more are a list of tensors (a fused optimizer's)
 
 }  // namespace
@@ -85,13 +86,22 @@ void LaunchBook::uses(LaunchShapeId shape, SpanMap& spans, Epoch now, std::vecto
 
 void LaunchBook::uses_of(const LaunchSite& kernel, SpanMap& spans, Epoch now, std::vector<SpanUse>& out) const {
   const std::size_t first = out.size();
+  extents_.clear();
   for (std::size_t i = 0; i < kernel.pointers.size(); ++i) {
     const NamedPointer& pointer = kernel.pointers[i];
     const Bytes reach =
         kernel.reaching == Reaching::by_threads ? reach_.of(kernel.function, i, kernel.threads) : Bytes();
     scratch_.clear();
     spans.touch(pointer.allocation, pointer.offset, reach, now, scratch_);
-    for (const SpanId span : scratch_) out.push_back({span, kernel.shape, pointer.argument});
+    if (i < kOperands) extents_.emplace_back();
+    for (const SpanId span : scratch_) {
+      if (i < kOperands) extents_.back() += spans.span(span).bytes;
+      out.push_back({span, kernel.shape, pointer.argument, static_cast<float>(i)});
+    }
+  }
+  for (std::size_t use = first; use < out.size(); ++use) {
+    const auto position = static_cast<std::size_t>(out[use].columns);
+    out[use].columns = static_cast<float>(operand_columns(position, extents_, kernel.threads));
   }
   const auto begin = out.begin() + static_cast<std::ptrdiff_t>(first);
   std::stable_sort(begin, out.end(), [](const SpanUse& a, const SpanUse& b) { return a.span < b.span; });

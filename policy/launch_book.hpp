@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policy/forecast.hpp"
+#include "policy/function_book.hpp"
 #include "policy/reach.hpp"
 #include "policy/span_map.hpp"
 #include "policy/units.hpp"
@@ -46,6 +47,7 @@ struct SpanUse {
   SpanId span;
   LaunchShapeId shape;
   std::uint16_t argument = 0;
+  float columns = 0;  // operand_columns(), if the kernel is a matrix product
 };
 
 class LaunchBook {
@@ -77,6 +79,7 @@ class LaunchBook {
   std::unordered_map<std::uint64_t, std::uint32_t> graph_by_hash_;
   Reach reach_;
   mutable std::vector<SpanId> scratch_;
+  mutable std::vector<Bytes> extents_;  // scratch of uses_of(): of the first three pointers
 };
 
 }  // namespace spillway::policy

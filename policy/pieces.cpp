@@ -26,10 +26,13 @@ bool alike(const ChunkNeed& a, const ChunkNeed& b) {
          std::abs(a.crossings - b.crossings) <= kAlike * (a.crossings + b.crossings);
 }
 
-std::vector<ChunkNeed> chunk_needs(AllocationId allocation, const Pin& whole, std::size_t chunks,
+std::vector<ChunkNeed> chunk_needs(AllocationId allocation, LaunchNumber born, const Pin& whole, std::size_t chunks,
                                    const Learned& learned) {
   std::vector<ChunkNeed> all(chunks);
-  for (ChunkNeed& need : all) need.pin = whole;
+  for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    all[chunk].pin = whole;
+    all[chunk].crossings = learned.needs.crossings(allocation, {chunk}, born);
+  }
   std::vector<SpanId> spans;
   learned.spans.spans_of(allocation, spans);
   for (const SpanId id : spans) {
@@ -41,7 +44,6 @@ std::vector<ChunkNeed> chunk_needs(AllocationId allocation, const Pin& whole, st
       const std::uint64_t chunk = at / kChunk.count();
       const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
       ChunkNeed& need = all[chunk];
-      need.crossings += known.crossings * static_cast<double>(stop - at) / static_cast<double>(kChunk.count());
       need.most_crossings = std::max(need.most_crossings, known.most_crossings);
       need.first_use = std::min(need.first_use, known.first);
       need.last_use = std::max(need.last_use, known.last);
@@ -58,10 +60,10 @@ std::vector<ChunkNeed> chunk_needs(AllocationId allocation, const Pin& whole, st
 
 }  // namespace
 
-std::uint32_t cut_pieces(AllocationId allocation, const Pin& whole, const Learned& learned, const Residency& residency,
-                         std::vector<Piece>& out) {
+std::uint32_t cut_pieces(AllocationId allocation, LaunchNumber born, const Pin& whole, const Learned& learned,
+                         const Residency& residency, std::vector<Piece>& out) {
   const std::vector<Chunk>& chunks = residency.chunks(allocation);
-  std::vector<ChunkNeed> all = chunk_needs(allocation, whole, chunks.size(), learned);
+  std::vector<ChunkNeed> all = chunk_needs(allocation, born, whole, chunks.size(), learned);
   const ChunkNeed* before = nullptr;
   std::uint32_t left_out = 0;
   for (std::uint32_t index = 0; index < chunks.size(); ++index) {

@@ -34,6 +34,21 @@ double rank(const Piece& piece) {
   return piece.crossings;
 }
 
+// Cuts the piece that is next to leave, if it holds chunks more than are `missing`; its rest is next after it.
+void keep_the_rest(std::vector<Piece>& pieces, std::vector<std::uint32_t>& inside, std::size_t out, Bytes missing) {
+  Piece& leaving = pieces[inside[out]];
+  const auto needed = static_cast<std::uint32_t>((missing.count() + kChunk.count() - 1) / kChunk.count());
+  if (needed == 0 || needed >= leaving.range.count) return;
+  Piece rest = leaving;
+  rest.range.first.value += needed;
+  rest.range.count -= needed;
+  rest.bytes -= kChunk * needed;
+  leaving.range.count = needed;
+  leaving.bytes = kChunk * needed;
+  inside.insert(inside.begin() + static_cast<std::ptrdiff_t>(out) + 1, static_cast<std::uint32_t>(pieces.size()));
+  pieces.push_back(rest);
+}
+
 double out_seconds(const Piece& piece, const CostTable& costs) {
   return bytes_of(piece) / (piece.host_pages ? costs.move_out : costs.move_out_first);
 }
@@ -46,14 +61,14 @@ float shown_worth(const Piece& piece, const CostTable& costs) {
   return static_cast<float>(worth(piece, costs) * 1e6 * (1 << 20));
 }
 
-Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limits, const CostTable& costs) {
+Exchange plan_exchange(std::vector<Piece>& pieces, const PlannerLimits& limits, const CostTable& costs) {
   std::vector<std::uint32_t> inside, outside;
   for (std::uint32_t i = 0; i < pieces.size(); ++i) (pieces[i].in_hbm ? inside : outside).push_back(i);
   // Ties are broken by position in the list, so that the same input gives the same plan everywhere.
   std::stable_sort(inside.begin(), inside.end(),
-                   [pieces](std::uint32_t a, std::uint32_t b) { return rank(pieces[a]) < rank(pieces[b]); });
+                   [&pieces](std::uint32_t a, std::uint32_t b) { return rank(pieces[a]) < rank(pieces[b]); });
   std::stable_sort(outside.begin(), outside.end(),
-                   [pieces](std::uint32_t a, std::uint32_t b) { return rank(pieces[a]) > rank(pieces[b]); });
+                   [&pieces](std::uint32_t a, std::uint32_t b) { return rank(pieces[a]) > rank(pieces[b]); });
   Exchange plan;
   Bytes room = limits.room;
   Bytes host_room = limits.host_room;
@@ -77,13 +92,14 @@ Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limit
   }
   room = room.saturating_minus(limits.reserve);
   for (const std::uint32_t in : outside) {
-    const Piece& piece = pieces[in];
+    const Piece piece = pieces[in];
     if (piece.pinned == Piece::Pinned::on_host) break;
     const double gain = worth(piece, costs) * bytes_of(piece);
     double loss = 0, spent = costs.bring_in(piece.bytes, std::max(piece.bytes, kBatch));
     Bytes freed = room, pages;
     std::size_t out = next_out;
     while (freed < piece.bytes && out < inside.size() && pieces[inside[out]].pinned != Piece::Pinned::in_hbm) {
+      keep_the_rest(pieces, inside, out, piece.bytes - freed);
       const Piece& leaving = pieces[inside[out]];
       if (!leaving.host_pages) pages += leaving.bytes;
       loss += worth(leaving, costs) * bytes_of(leaving);

@@ -55,6 +55,7 @@ struct Exchange {
   [[nodiscard]] bool empty() const { return out.empty() && in.empty(); }
 };
 
-Exchange plan_exchange(std::span<const Piece> pieces, const PlannerLimits& limits, const CostTable& costs);
+// A piece of which only a part has to leave is split, and its rest appended to `pieces`.
+Exchange plan_exchange(std::vector<Piece>& pieces, const PlannerLimits& limits, const CostTable& costs);
 
 }  // namespace spillway::policy

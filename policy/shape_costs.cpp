@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "policy/access_history.hpp"
 #include "policy/crossings.hpp"
+#include "policy/function_book.hpp"
 #include "policy/possible_events.hpp"
 #include "policy/reach.hpp"
 
@@ -104,6 +104,7 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
   std::vector<std::pair<LaunchShapeId, LaunchKind>> timed;
   ShapeCosts result;
   std::unordered_map<std::uint64_t, Bytes> reached_at;
+  std::vector<Bytes> operands;  // of one launch, with its result
   for (const Event& event : events) {
     const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
     if (shape == nullptr) continue;
@@ -111,6 +112,11 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     ShapeCost cost;
     double bytes = 0;
     LaunchKind launch_kind{shape->function, shape->threads, {}};
+    operands.clear();
+    for (std::size_t i = 0; i < std::min<std::size_t>(shape->arguments.size(), 3); ++i) {
+      const Address address = shape->arguments[i].address;
+      operands.push_back(extents.of(address, reached_at[address.value]));
+    }
     for (std::size_t i = 0; i < shape->arguments.size(); ++i) {
       const PointerArgument& argument = shape->arguments[i];
       if (launch_kind.bytes >= kMostMemory) break;  // overlapping arguments of a made-up launch
@@ -121,7 +127,7 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
       if (kind == FunctionKind::other) reached = reach.of(shape->function, i, shape->threads);
       const Bytes extent = extents.of(argument.address, reached);
       if (known || extent == Bytes()) continue;
-      const double crossings = default_crossings(kind, shape->threads, extent);
+      const double crossings = default_crossings(kind, operand_columns(i, operands, shape->threads));
       cost.touches.push_back({argument.address, extent, crossings, kind == FunctionKind::other ? 0.5 : 0});
       bytes += static_cast<double>(extent.count()) * std::min(crossings, 1.0);
       launch_kind.bytes += extent;

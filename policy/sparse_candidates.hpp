@@ -5,21 +5,13 @@
 
 #include <vector>
 
-#include "policy/access_history.hpp"
 #include "policy/heat.hpp"
 #include "policy/pieces.hpp"
+#include "policy/use_crossings.hpp"
 
 namespace spillway::policy {
 
 inline constexpr Bytes kLeastSparse = 32_MiB;
-
-// What is known of launches, beside what is `Learned` of spans.
-struct LaunchKnowledge {
-  const LaunchBook& book;
-  const FunctionBook& functions;
-  const LearnedCrossings& crossings;
-  const CostTable& costs;
-};
 
 // In the order of the profile's spans.
 std::vector<SparseRange> sparse_candidates(const Learned& learned, const LaunchKnowledge& launches);

@@ -244,7 +244,8 @@ void Adaptive::judge_candidate() {
   // Both periods are iterations: learning from each tells what stays in between. A round has not been seen twice yet.
   if (iterations_in_round_ == 1) {
     profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_);
-    history_.iteration(profile_, book_, functions_, spans_, crossings_, costs_);
+    UseCrossings crossings({book_, functions_, crossings_, costs_}, spans_);
+    history_.iteration(profile_, {book_, functions_, crossings_, costs_}, spans_, crossings);
   }
   replan_ = true;
   end_of_iteration();
@@ -261,17 +262,31 @@ std::uint64_t Adaptive::weight(LaunchNumber last, LaunchCount period) const {
 
 LaunchCount Adaptive::round() const { return LaunchCount(forecast_.period().count() * iterations_in_round_); }
 
+// Of this length, the latest included, that a plan may look at. One where there is no iteration.
+std::uint64_t Adaptive::iterations_known(LaunchCount length) const {
+  if (forecast_.period() == LaunchCount()) return 1;
+  const std::uint64_t since = (forecast_.iterations() + 2) * forecast_.period().count();  // both that were judged too
+  const std::uint64_t most = std::min(since, forecast_.remembered().count()) / length.count();
+  return std::clamp<std::uint64_t>(most, 1, ChunkNeeds::kMostIterations);
+}
+
 void Adaptive::profile_latest(LaunchCount length) {
   epoch_ = {epoch_.value + 1};
   length = std::min(length, forecast_.remembered());
-  profile_.build(forecast_, book_, spans_, forecast_.launches(), length, epoch_);
-  history_.iteration(profile_, book_, functions_, spans_, crossings_, costs_);
+  const LaunchKnowledge launches{book_, functions_, crossings_, costs_};
+  UseCrossings crossings(launches, spans_);
+  needs_.clear();
+  for (std::uint64_t back = iterations_known(length); back-- > 0;) {
+    profile_.build(forecast_, book_, spans_, {forecast_.launches().value - back * length.count()}, length, epoch_);
+    needs_.add(profile_, spans_, crossings);
+  }
+  history_.iteration(profile_, launches, spans_, crossings);
   if (epoch_.value > kAgeAfter) spans_.age({epoch_.value - kAgeAfter});
   classes_.learn(profile_, history_, spans_);
   if (!sparse_.possible()) return;
   match_rules();
-  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat()};
-  std::vector<SparseRange> ranges = sparse_candidates(learned, {book_, functions_, crossings_, costs_});
+  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat(), needs_};
+  std::vector<SparseRange> ranges = sparse_candidates(learned, launches);
   std::erase_if(ranges, [this](const SparseRange& range) {
     const Allocation* allocation = books_.allocations.find(range.chunks.allocation);
     return allocation == nullptr || pin_of(allocation->rule).pinned != Piece::Pinned::no;
@@ -351,18 +366,33 @@ std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
   }
   std::sort(ids.begin(), ids.end());  // the map's order is not the same everywhere
   std::vector<Piece> pieces;
-  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat()};
+  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat(), needs_};
   for (const AllocationId id : ids) {
-    left_out_ += cut_pieces(id, pin_of(books_.allocations.find(id)->rule), learned, books_.residency, pieces);
+    const auto birth = births_.find(id);
+    const LaunchNumber born{birth == births_.end() ? 0 : birth->second.launch};
+    left_out_ += cut_pieces(id, born, pin_of(books_.allocations.find(id)->rule), learned, books_.residency, pieces);
   }
   return pieces;
 }
 
+// What comes and goes and is in HBM now has its room; what is on the host wants some when it comes again.
+Bytes Adaptive::transient_in_hbm(DeviceIndex device) const {
+  Bytes sum;
+  for (const auto& [id, birth] : births_) {
+    if (!birth.transient || !books_.residency.holds(id) || books_.residency.device(id) != device) continue;
+    const std::vector<Chunk>& chunks = books_.residency.chunks(id);
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      if (in_hbm(chunks[index].at)) sum += books_.residency.chunk_bytes(id, {index});
+    }
+  }
+  return sum;
+}
+
 void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
-  const std::vector<Piece> pieces = pieces_of(device);
+  std::vector<Piece> pieces = pieces_of(device);
   PlannerLimits limits;
   limits.room = books_.room(device);
-  limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_live_);
+  limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
   limits.host_room = books_.host_room();
   const Exchange exchange = plan_exchange(pieces, limits, costs_);
   if (exchange.empty()) return;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "policy/access_history.hpp"
+#include "policy/chunk_needs.hpp"
 #include "policy/classes.hpp"
 #include "policy/cost_table.hpp"
 #include "policy/crossings.hpp"
@@ -70,11 +71,13 @@ class Adaptive : public Arrival {
   void end_of_iteration();
   [[nodiscard]] std::uint64_t weight(LaunchNumber last, LaunchCount period) const;
   [[nodiscard]] LaunchCount round() const;  // the iterations that are planned for at once
+  [[nodiscard]] std::uint64_t iterations_known(LaunchCount length) const;
   void profile_latest(LaunchCount length);
   // After each launch: tells the sparse ranges that a round is over.
   void round_of_sparse_ranges(const Use& use);
   void plan(LaunchNumber launch);
   void plan_device(DeviceIndex device, LaunchNumber launch);
+  [[nodiscard]] Bytes transient_in_hbm(DeviceIndex device) const;
   void match_rules();
   void take_back();
   // After taking back: did it help? If not, the change was not to blame.
@@ -92,6 +95,7 @@ class Adaptive : public Arrival {
   Forecast forecast_;
   IterationProfile profile_;
   AccessHistory history_;
+  ChunkNeeds needs_;
   Classes classes_;
   const CostTable& costs_;
   LearnedCrossings crossings_;

@@ -112,6 +112,11 @@ struct OneUse {
     for (int i = 0; i < 4; ++i) forecast.launched(book.site({1}).key, {1});
     profile.build(forecast, book, spans, forecast.launches(), LaunchCount(2), {1});
   }
+  void see(AccessHistory& history, const LearnedCrossings& learned, const CostTable& costs) const {
+    const LaunchKnowledge launches{book, functions, learned, costs};
+    UseCrossings crossings(launches, spans);
+    history.iteration(profile, launches, spans, crossings);
+  }
 };
 
 TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
@@ -119,7 +124,7 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
   AccessHistory history;
   LearnedCrossings learned;
   const CostTable costs;
-  history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
+  one.see(history, learned, costs);
   const SpanId span = one.spans.at({1}, {});
   EXPECT_EQ(history.of(span).crossings, 2) << "two uses that cross once, by default";
   const auto kind = launch_kind(one.book.site({1}), one.spans);
@@ -129,7 +134,7 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
     learned.timed(*kind, {}, microseconds(100));
     learned.timed(*kind, 64_MiB, mapped(8, 64_MiB, costs));
   }
-  history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
+  one.see(history, learned, costs);
   EXPECT_NEAR(history.of(span).crossings, 16, 0.1);
   EXPECT_NEAR(history.of(span).most_crossings, 8, 0.1);
 }
@@ -145,7 +150,7 @@ TEST(LearnedCrossings, TheHistoryTakesLongTimesOfWhatReadsAPart) {
     learned.timed(*kind, {}, microseconds(100));
     learned.timed(*kind, 64_MiB, i % 2 == 0 ? microseconds(100) : mapped(1, 64_MiB, costs));
   }
-  history.iteration(one.profile, one.book, one.functions, one.spans, learned, costs);
+  one.see(history, learned, costs);
   EXPECT_GT(history.of(one.spans.at({1}, {})).crossings, 1.2) << "two uses, which cross once unless it is in HBM";
 }
 

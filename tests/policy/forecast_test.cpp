@@ -13,10 +13,10 @@ class Sequence {
   enum class Candidates { accept, reject_short };
   explicit Sequence(Candidates how = Candidates::accept, std::uint64_t shortest = 0) : how_(how), shortest_(shortest) {}
 
-  void play(std::uint32_t function, std::uint32_t shape) {
+  void play(std::uint32_t function, std::uint32_t shape, std::uint64_t threads = 1024) {
     if (forecast.predicted(LaunchCount(1)) == LaunchShapeId{shape}) ++right;
     ++played;
-    forecast.launched(launch_key({function}, 1024), {shape});
+    forecast.launched(launch_key({function}, threads), {shape});
     if (forecast.candidate() != LaunchCount()) {
       if (how_ == Candidates::reject_short && forecast.candidate().count() < shortest_)
         forecast.reject();
@@ -168,6 +168,47 @@ TEST(Forecast, ADroppedIterationIsNotOfferedAgainSoon) {
   EXPECT_EQ(s.forecast.period(), LaunchCount());
   for (int i = 0; i < 12; ++i) s.play(step(60));
   EXPECT_EQ(s.forecast.period(), LaunchCount(60)) << "but later, when it has held for long";
+}
+
+// A decoder under a caching allocator: layers that look alike and take turns with the same few buffers, other ones in
+// each token, and a cache that is copied over as it grows.
+void play_token(Sequence& s, std::uint32_t token) {
+  const std::uint32_t buffers = 1000 * (1 + token % 5);
+  for (std::uint32_t f = 1; f < 8; ++f) s.play(f, buffers + f);
+  for (std::uint32_t layer = 0; layer < 6; ++layer) {
+    for (std::uint32_t f = 10; f < 60; ++f) s.play(f, buffers + f + (f % 10 == 0 ? 100 * layer : 0));
+    for (std::uint32_t f = 60; f < 63; ++f) s.play(f, 100'000 + 100 * token + 10 * layer + f, 40'000 + 500 * token);
+  }
+  for (std::uint32_t f = 70; f < 77; ++f) s.play(f, buffers + f);
+}
+constexpr std::uint64_t kToken = 7 + 6 * 53 + 7;
+
+TEST(Forecast, ATokenIsFoundThoughItsLayersLookAlikeAndLengthsGrow) {
+  Sequence s(Sequence::Candidates::reject_short, kToken);
+  for (std::uint32_t token = 0; token < 5; ++token) play_token(s, token);
+  EXPECT_EQ(s.forecast.period(), LaunchCount(kToken));
+}
+
+TEST(Forecast, ALengthThatGrowsKeepsTheIteration) {
+  Sequence s(Sequence::Candidates::reject_short, kToken);
+  // 65,536 threads, where the coarse size changes, are passed at the token 52.
+  for (std::uint32_t token = 0; token < 80; ++token) play_token(s, token);
+  EXPECT_EQ(s.forecast.period(), LaunchCount(kToken));
+  EXPECT_EQ(s.forecast.locks(), 1U);
+}
+
+// Blocks of one size, worked on by the same functions: every third launch tells its block, the others are all the same.
+TEST(Forecast, LaunchesThatAreTheSameEverywhereSayNothingAgainstADistance) {
+  Sequence s(Sequence::Candidates::reject_short, 78);
+  for (int round = 0; round < 4; ++round) {
+    for (std::uint32_t block = 0; block < 24; ++block) {
+      if (block % 4 == 0) s.play(2, 500 + block);
+      s.play(3, 100 + block);
+      s.play(4, 4);
+      s.play(5, 5);
+    }
+  }
+  EXPECT_EQ(s.forecast.period(), LaunchCount(78));
 }
 
 TEST(Forecast, WithoutAnyIterationSuccessorsAreForecast) {

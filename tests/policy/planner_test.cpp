@@ -25,8 +25,8 @@ Bytes sum(std::span<const Piece> pieces, const std::vector<std::uint32_t>& which
 }
 
 TEST(Planner, ColdGoesOutForHotAndNothingElseMoves) {
-  const std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 16, 8, true), piece(32, 16, 4, false),
-                                  piece(48, 16, 1, false)};
+  std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 16, 8, true), piece(32, 16, 4, false),
+                            piece(48, 16, 1, false)};
   const Exchange plan = plan_exchange(pieces, {}, {});
   EXPECT_EQ(plan.out, (std::vector<std::uint32_t>{0}));
   EXPECT_EQ(plan.in, (std::vector<std::uint32_t>{2}));
@@ -34,12 +34,12 @@ TEST(Planner, ColdGoesOutForHotAndNothingElseMoves) {
 }
 
 TEST(Planner, EqualPiecesNeverSwap) {
-  const std::vector<Piece> pieces{piece(0, 16, 2, true), piece(16, 16, 2, false), piece(32, 16, 2.02, false)};
+  std::vector<Piece> pieces{piece(0, 16, 2, true), piece(16, 16, 2, false), piece(32, 16, 2.02, false)};
   EXPECT_TRUE(plan_exchange(pieces, {}, {}).empty());
 }
 
 TEST(Planner, RoomIsFilledWithoutSendingAnythingOut) {
-  const std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 16, 2, false), piece(32, 16, 0.9, false)};
+  std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 16, 2, false), piece(32, 16, 0.9, false)};
   PlannerLimits limits;
   limits.room = 32_MiB;
   const Exchange plan = plan_exchange(pieces, limits, {});
@@ -48,14 +48,14 @@ TEST(Planner, RoomIsFilledWithoutSendingAnythingOut) {
 }
 
 TEST(Planner, WhatIsNotUsedStaysOnTheHostEvenWithRoom) {
-  const std::vector<Piece> pieces{piece(0, 16, 0, false)};
+  std::vector<Piece> pieces{piece(0, 16, 0, false)};
   PlannerLimits limits;
   limits.room = 1_GiB;
   EXPECT_TRUE(plan_exchange(pieces, limits, {}).empty());
 }
 
 TEST(Planner, AnExchangeMustEarnItsCostBackInTime) {
-  const std::vector<Piece> pieces{piece(0, 16, 1.0, true), piece(16, 16, 1.5, false)};
+  std::vector<Piece> pieces{piece(0, 16, 1.0, true), piece(16, 16, 1.5, false)};
   PlannerLimits limits;
   limits.horizon = 64;
   EXPECT_FALSE(plan_exchange(pieces, limits, {}).empty());
@@ -69,6 +69,18 @@ TEST(Planner, HostMemoryThatIsFullKeepsPiecesIn) {
   PlannerLimits limits;
   limits.host_room = 1_MiB;
   EXPECT_TRUE(plan_exchange(pieces, limits, {}).empty());
+}
+
+// Eight chunks are worth more than eight of the sixteen that would leave, and less than all of them.
+TEST(Planner, OnlyAsMuchLeavesAsIsNeeded) {
+  std::vector<Piece> pieces{piece(0, 16, 1, true), piece(16, 8, 1.5, false)};
+  const Exchange plan = plan_exchange(pieces, {}, {});
+  EXPECT_EQ(plan.in, (std::vector<std::uint32_t>{1}));
+  ASSERT_EQ(plan.out, (std::vector<std::uint32_t>{0}));
+  ASSERT_EQ(pieces.size(), 3U);
+  EXPECT_EQ(pieces[0].range, (ChunkRange{{1}, {0}, 8}));
+  EXPECT_EQ(pieces[2].range, (ChunkRange{{1}, {8}, 8}));
+  EXPECT_EQ(pieces[0].bytes + pieces[2].bytes, kChunk * 16);
 }
 
 // Invariants on random layouts, and the worth left outside compared with the best possible filling (fractional

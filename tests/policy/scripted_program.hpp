@@ -150,7 +150,8 @@ class ScriptedProgram {
       Page& page = found->second.at(at.count() / kChunk.count());
       if (advice.advice == Advice::accessed_by) page.mapped = true;
       if (advice.advice == Advice::unset_accessed_by || advice.advice == Advice::probe) page.mapped = false;
-      if (advice.advice == Advice::prefer_host) page.prefers_host = true;
+      // A probe leaves the pages where they are (docs/driver_facts.md).
+      if (advice.advice == Advice::prefer_host || advice.advice == Advice::probe) page.prefers_host = true;
       if (advice.advice == Advice::prefer_device || advice.advice == Advice::unset_preferred) page.prefers_host = false;
     }
   }
