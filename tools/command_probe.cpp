@@ -57,9 +57,8 @@ class ProbeCommand : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("--device", device_, "Number of the device to measure")->check(CLI::NonNegativeNumber);
     app.add_flag("--simulated", simulated_, "Measure the simulated device: shows how it goes, tells nothing of a GPU");
-    app.add_flag(
-        "--save,!--no-save", save_,
-        "Keep the costs for later runs, or only print them (default: keep a GPU's, print the simulated device's)");
+    CLI::Option* save = app.add_flag("--save", save_, "Keep the costs for later runs; a GPU's are kept in any case");
+    app.add_flag("--no-save", print_only_, "Only print them, as is done with the simulated device's")->excludes(save);
     app.add_flag("--json", json_, "Print JSON");
   }
 
@@ -84,7 +83,7 @@ class ProbeCommand : public Command {
     ::alarm(0);
     if (!result) return complain("device " + std::to_string(device_) + ": " + problem, kFailure);
     std::string path;
-    if (save_.value_or(!result->simulated)) {
+    if (save_ || (!print_only_ && !result->simulated)) {
       const policy::CostFile file{result->device, SPILLWAY_VERSION, now_text(), result->costs};
       if (const auto trouble = save_costs(file, path)) problem = *trouble;
     }
@@ -127,7 +126,8 @@ class ProbeCommand : public Command {
 
   int device_ = 0;
   bool simulated_ = false;
-  std::optional<bool> save_;
+  bool save_ = false;
+  bool print_only_ = false;
   bool json_ = false;
 };
 
