@@ -88,8 +88,8 @@ std::optional<Nanoseconds> LearnedCrossings::resident_time(const LaunchKind& kin
 }
 
 std::size_t LearnedCrossings::known(const CostTable& costs) const {
-  return static_cast<std::size_t>(std::count_if(
-      kinds_.begin(), kinds_.end(), [&](const auto& entry) { return of(entry.first, costs).has_value(); }));
+  return static_cast<std::size_t>(std::count_if(kinds_.begin(), kinds_.end(),
+                                                [&](const auto& entry) { return of(entry.first, costs).has_value(); }));
 }
 
 }  // namespace spillway::policy

@@ -106,8 +106,8 @@ class Heat {
   [[nodiscard]] std::uint32_t first_probes(std::uint64_t family) const;
   // Crossings of each byte in an iteration, were the block on the host and hot.
   [[nodiscard]] double hot_crossings(const HeatBlock& block) const;
-  // Epochs for which a block in use is expected to stay so: as long again as it has been, or as blocks of its family are
-  // usually, if that is longer.
+  // Epochs for which a block in use is expected to stay so: as long again as it has been, or as blocks of its family
+  // are usually, if that is longer.
   [[nodiscard]] double stays_hot(const HeatBlock& block) const;
   // Times what is known of a chunk's span: what this chunk is worth. 1 where nothing is known to be sparse.
   [[nodiscard]] double factor(AllocationId allocation, ChunkIndex chunk, Where at) const;

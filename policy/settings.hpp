@@ -48,8 +48,8 @@ struct Settings {
   Switch cupti = Switch::automatic;
   double telemetry_sample = 5.0;  // percent of launches whose kernels are timed; 0: none
   Switch probes = Switch::automatic;
-  std::string trace_path;         // empty: no trace; %p pid, %t start time, %h host, %r rank
-  Bytes trace_max_size;           // of the file; zero: no limit
+  std::string trace_path;  // empty: no trace; %p pid, %t start time, %h host, %r rank
+  Bytes trace_max_size;    // of the file; zero: no limit
   std::string log_level = "info";
   friend bool operator==(const Settings&, const Settings&) = default;
 };

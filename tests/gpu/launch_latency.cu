@@ -1,6 +1,6 @@
-// How long launches take while memory moves: phases in which one or the other half of the buffers is hot, so that whoever
-// manages memory has to exchange them, and small launches all the while. Writes when each began (CLOCK_MONOTONIC) and how
-// long the call took, as binary pairs of 64-bit nanoseconds. An ordinary CUDA program.
+// How long launches take while memory moves: phases in which one or the other half of the buffers is hot, so that
+// whoever manages memory has to exchange them, and small launches all the while. Writes when each began
+// (CLOCK_MONOTONIC) and how long the call took, as binary pairs of 64-bit nanoseconds. An ordinary CUDA program.
 #include <time.h>
 
 #include <algorithm>
@@ -99,6 +99,7 @@ int main(int argc, char** argv) {
   for (const Sample& sample : samples) took.push_back(sample.took);
   std::sort(took.begin(), took.end());
   std::printf("%zu small launches: median %.1f us, p99 %.1f us; sums verified\n", took.size(),
-              static_cast<double>(took[took.size() / 2]) / 1e3, static_cast<double>(took[took.size() * 99 / 100]) / 1e3);
+              static_cast<double>(took[took.size() / 2]) / 1e3,
+              static_cast<double>(took[took.size() * 99 / 100]) / 1e3);
   return 0;
 }

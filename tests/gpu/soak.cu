@@ -1,5 +1,6 @@
-// Random allocation, launches, copies, fills, graphs, streams and frees for a while; every result is checked against what
-// the host computes. An ordinary CUDA program: knows nothing of Spillway, runs on a GPU and on the simulated device.
+// Random allocation, launches, copies, fills, graphs, streams and frees for a while; every result is checked against
+// what the host computes. An ordinary CUDA program: knows nothing of Spillway, runs on a GPU and on the simulated
+// device.
 #include <chrono>
 #include <random>
 
@@ -193,8 +194,9 @@ int main(int argc, char** argv) {
   while (more()) soak.step();
   soak.verify_all();
   CHECK(cudaDeviceSynchronize());
-  std::printf("%zu operations, %zu allocations, %zu graphs in %.1f s; live at most %.1f MiB; %.1f MiB compared: all right\n",
-              soak.operations, soak.allocations, soak.graphs, program::seconds_since(start),
-              program::mebibytes(soak.live_peak), program::mebibytes(soak.verified_bytes));
+  std::printf(
+      "%zu operations, %zu allocations, %zu graphs in %.1f s; live at most %.1f MiB; %.1f MiB compared: all right\n",
+      soak.operations, soak.allocations, soak.graphs, program::seconds_since(start), program::mebibytes(soak.live_peak),
+      program::mebibytes(soak.verified_bytes));
   return 0;
 }

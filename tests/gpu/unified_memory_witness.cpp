@@ -1,8 +1,8 @@
 // An independent witness of page traffic for the GPU tests: counts, by CUPTI's unified-memory counters, what the driver
-// really moved and faulted, without knowing anything of Spillway. The driver loads it itself (CUDA_INJECTION64_PATH) and
-// calls InitializeInjection; the totals are written as JSON to the file that UNIFIED_MEMORY_WITNESS names, at exit. With
-// UNIFIED_MEMORY_WITNESS_LOG every record becomes a line of that file: kind, address, value, start, end (CUPTI's nanoseconds),
-// flags; the first line sets CUPTI's clock against the system's.
+// really moved and faulted, without knowing anything of Spillway. The driver loads it itself (CUDA_INJECTION64_PATH)
+// and calls InitializeInjection; the totals are written as JSON to the file that UNIFIED_MEMORY_WITNESS names, at exit.
+// With UNIFIED_MEMORY_WITNESS_LOG every record becomes a line of that file: kind, address, value, start, end (CUPTI's
+// nanoseconds), flags; the first line sets CUPTI's clock against the system's.
 #include <cupti.h>
 
 #include <atomic>
@@ -39,31 +39,42 @@ void open_log() {
   if (log_file == nullptr) return;
   std::uint64_t now = 0;
   cuptiGetTimestamp(&now);
-  const auto system = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
-  std::fprintf(log_file, "clock,%llu,%lld\n", static_cast<unsigned long long>(now), static_cast<long long>(system.count()));
+  const auto system =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch());
+  std::fprintf(log_file, "clock,%llu,%lld\n", static_cast<unsigned long long>(now),
+               static_cast<long long>(system.count()));
 }
 
 void log_record(const CUpti_ActivityUnifiedMemoryCounter3& record) {
   if (log_file == nullptr) return;
   std::fprintf(log_file, "%d,0x%llx,%llu,%llu,%llu,%u\n", static_cast<int>(record.counterKind),
                static_cast<unsigned long long>(record.address), static_cast<unsigned long long>(record.value),
-               static_cast<unsigned long long>(record.start), static_cast<unsigned long long>(record.end), record.flags);
+               static_cast<unsigned long long>(record.start), static_cast<unsigned long long>(record.end),
+               record.flags);
 }
 
 void count(const CUpti_ActivityUnifiedMemoryCounter3& record) {
   switch (record.counterKind) {
-    case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD: host_to_device_bytes += record.value; break;
-    case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH: device_to_host_bytes += record.value; break;
+    case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD:
+      host_to_device_bytes += record.value;
+      break;
+    case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH:
+      device_to_host_bytes += record.value;
+      break;
     case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT:
       ++gpu_fault_records;
       gpu_faults += record.value;
       break;
-    case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT: cpu_faults += record.value; break;
-    default: break;
+    case CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT:
+      cpu_faults += record.value;
+      break;
+    default:
+      break;
   }
 }
 
-void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t, std::size_t valid) {
+void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t,
+                          std::size_t valid) {
   CUpti_Activity* record = nullptr;
   while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
     if (record->kind == CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER) {
@@ -119,7 +130,8 @@ void write_totals() {
   std::fprintf(file,
                "{\"host_to_device_bytes\": %llu, \"device_to_host_bytes\": %llu, \"gpu_fault_records\": %llu, "
                "\"gpu_faults\": %llu, \"cpu_faults\": %llu, \"dropped_records\": %llu}\n",
-               static_cast<unsigned long long>(host_to_device_bytes), static_cast<unsigned long long>(device_to_host_bytes),
+               static_cast<unsigned long long>(host_to_device_bytes),
+               static_cast<unsigned long long>(device_to_host_bytes),
                static_cast<unsigned long long>(gpu_fault_records), static_cast<unsigned long long>(gpu_faults),
                static_cast<unsigned long long>(cpu_faults), static_cast<unsigned long long>(dropped));
   std::fclose(file);
