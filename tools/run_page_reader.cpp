@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -89,10 +88,9 @@ std::optional<RunPage> RunPageReader::read() const {
     RunPage page;
     std::uint64_t before = 0;
     std::uint64_t after = 0;
+    // Each is a call of the kernel's, and they are made in this order.
     if (!read_at(descriptor_, &before, sizeof before, kSequence)) return std::nullopt;
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (!read_at(descriptor_, &page, sizeof page, 0)) return std::nullopt;
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (!read_at(descriptor_, &after, sizeof after, kSequence)) return std::nullopt;
     if (before == after && before != 0 && before % 2 == 0) return page;
     std::this_thread::sleep_for(kBetweenTries);
