@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "policy/sparse_candidates.hpp"
-
 namespace spillway::policy {
 namespace {
 
@@ -26,32 +24,10 @@ constexpr LaunchCount kShortPeriod = LaunchCount(256);
 // Plans once the layout is settled, in iterations.
 constexpr std::uint64_t kSettledEvery = 16;
 constexpr std::uint64_t kMostPatience = 8;  // iterations
-constexpr double kHelped = 0.97;            // an iteration after taking back, of one before, at most
-constexpr std::uint32_t kAgeAfter = 4;      // epochs a cut stays without being used
-constexpr std::uint32_t kMostOpenOut = 4;   // four workers send out at once (17-23 GB/s against 10-15 for one)
-constexpr std::uint32_t kMostOpenIn = 2;
-constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
 
 std::uint64_t weight_of(LaunchShapeId shape, const LaunchBook& book) {
   if (!LaunchBook::is_graph(shape)) return 1;
   return std::max<std::uint64_t>(book.site(shape).kernels.size(), kLeastGraphWeight);
-}
-
-Pin pin_of(const Rule* rule) {
-  if (rule == nullptr) return {};
-  Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
-  switch (rule->action.place.value_or(RulePlace::automatic)) {
-    case RulePlace::device:
-      pin.pinned = Piece::Pinned::in_hbm;
-      break;
-    case RulePlace::host:
-    case RulePlace::stream:
-      pin.pinned = Piece::Pinned::on_host;
-      break;
-    case RulePlace::automatic:
-      break;
-  }
-  return pin;
 }
 
 constexpr std::uint32_t kHoldAfterMistake = 32;
@@ -262,38 +238,6 @@ std::uint64_t Adaptive::weight(LaunchNumber last, LaunchCount period) const {
 
 LaunchCount Adaptive::round() const { return LaunchCount(forecast_.period().count() * iterations_in_round_); }
 
-// Of this length, the latest included, that a plan may look at. One where there is no iteration.
-std::uint64_t Adaptive::iterations_known(LaunchCount length) const {
-  if (forecast_.period() == LaunchCount()) return 1;
-  const std::uint64_t since = (forecast_.iterations() + 2) * forecast_.period().count();  // both that were judged too
-  const std::uint64_t most = std::min(since, forecast_.remembered().count()) / length.count();
-  return std::clamp<std::uint64_t>(most, 1, ChunkNeeds::kMostIterations);
-}
-
-void Adaptive::profile_latest(LaunchCount length) {
-  epoch_ = {epoch_.value + 1};
-  length = std::min(length, forecast_.remembered());
-  const LaunchKnowledge launches{book_, functions_, crossings_, costs_};
-  UseCrossings crossings(launches, spans_);
-  needs_.clear();
-  for (std::uint64_t back = iterations_known(length); back-- > 0;) {
-    profile_.build(forecast_, book_, spans_, {forecast_.launches().value - back * length.count()}, length, epoch_);
-    needs_.add(profile_, spans_, crossings);
-  }
-  history_.iteration(profile_, launches, spans_, crossings);
-  if (epoch_.value > kAgeAfter) spans_.age({epoch_.value - kAgeAfter});
-  classes_.learn(profile_, history_, spans_);
-  if (!sparse_.possible()) return;
-  match_rules();
-  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat(), needs_};
-  std::vector<SparseRange> ranges = sparse_candidates(learned, launches);
-  std::erase_if(ranges, [this](const SparseRange& range) {
-    const Allocation* allocation = books_.allocations.find(range.chunks.allocation);
-    return allocation == nullptr || pin_of(allocation->rule).pinned != Piece::Pinned::no;
-  });
-  sparse_.profile(ranges, profile_.length());
-}
-
 void Adaptive::round_of_sparse_ranges(const Use& use) {
   const bool locked = forecast_.period() != LaunchCount();
   const bool over = locked ? forecast_.boundary() && forecast_.iterations() % iterations_in_round_ == 0
@@ -320,218 +264,6 @@ void Adaptive::end_of_iteration() {
   plan(forecast_.launches());
   if (rounds == 0 || replan_) note_classes();
   replan_ = left_out_ > 0;
-}
-
-void Adaptive::plan(LaunchNumber launch) {
-  planned_at_ = launch.value;
-  out_.clear();
-  in_.clear();
-  left_out_ = 0;
-  changed_ = false;
-  match_rules();
-  for (const DeviceIndex device : devices_) plan_device(device, launch);
-  transient_peak_before_ = transient_peak_;
-  transient_peak_ = transient_live_;
-  pump();
-}
-
-// First match wins, over all uses of a span: the rule with the lowest number.
-void Adaptive::match_rules() {
-  pins_.clear();
-  if (books_.rules.empty()) return;
-  pins_.resize(spans_.id_bound());
-  for (const SpanId span : profile_.spans()) {
-    const Allocation* allocation = books_.allocations.find(spans_.span(span).allocation);
-    if (allocation == nullptr) continue;
-    const TouchFacts facts{allocation->rules, classes_.of(span), {}};
-    const Rule* first = nullptr;
-    for (const ProfiledUse& use : profile_.uses(span)) {
-      const Rule* rule = books_.rules.match_argument(book_.site(use.shape).function, use.argument, facts);
-      if (rule != nullptr && (first == nullptr || rule->number < first->number)) first = rule;
-    }
-    pins_[span.value] = pin_of(first);
-  }
-}
-
-std::vector<Piece> Adaptive::pieces_of(DeviceIndex device) {
-  std::vector<AllocationId> ids;
-  for (const auto& [id, allocation] : books_.allocations.all()) {
-    // What is younger than the profile has not had its chance to be used.
-    const auto birth = births_.find(id);
-    if (birth != births_.end() && birth->second.launch >= profile_.first_launch().value && birth->second.launch > 0)
-      continue;
-    if (allocation.device == device && allocation.life == AllocationLife::live && books_.residency.holds(id)) {
-      ids.push_back(id);
-    }
-  }
-  std::sort(ids.begin(), ids.end());  // the map's order is not the same everywhere
-  std::vector<Piece> pieces;
-  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat(), needs_};
-  for (const AllocationId id : ids) {
-    const auto birth = births_.find(id);
-    const LaunchNumber born{birth == births_.end() ? 0 : birth->second.launch};
-    left_out_ += cut_pieces(id, born, pin_of(books_.allocations.find(id)->rule), learned, books_.residency, pieces);
-  }
-  return pieces;
-}
-
-// What comes and goes and is in HBM now has its room; what is on the host wants some when it comes again.
-Bytes Adaptive::transient_in_hbm(DeviceIndex device) const {
-  Bytes sum;
-  for (const auto& [id, birth] : births_) {
-    if (!birth.transient || !books_.residency.holds(id) || books_.residency.device(id) != device) continue;
-    const std::vector<Chunk>& chunks = books_.residency.chunks(id);
-    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
-      if (in_hbm(chunks[index].at)) sum += books_.residency.chunk_bytes(id, {index});
-    }
-  }
-  return sum;
-}
-
-void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
-  std::vector<Piece> pieces = pieces_of(device);
-  PlannerLimits limits;
-  limits.room = books_.room(device);
-  limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
-  limits.host_room = books_.host_room();
-  const Exchange exchange = plan_exchange(pieces, limits, costs_);
-  if (exchange.empty()) return;
-  const auto move = [&](std::uint32_t index, Placement to, Reason reason) {
-    const Piece& piece = pieces[index];
-    Cause cause;
-    cause.reason = reason;
-    cause.span_class = static_cast<std::uint16_t>(piece.span_class);
-    cause.worth = shown_worth(piece, costs_);
-    cause.launch = launch;
-    if (piece.pinned != Piece::Pinned::no) cause.reason = Reason::rule, cause.rule = piece.rule;
-    return PlannedMove{piece.range, to, cause};
-  };
-  last_change_.clear();
-  changed_ = true;
-  watchdog_.change();
-  for (const std::uint32_t index : exchange.out) {
-    const bool state = pieces[index].span_class == SpanClass::optimizer;
-    out_.push_back(move(index, Placement::host, state ? Reason::learned_class : Reason::worth));
-  }
-  for (const std::uint32_t index : exchange.in) in_.push_back(move(index, Placement::device, Reason::worth));
-}
-
-std::size_t Adaptive::open_to(Placement to) const {
-  return static_cast<std::size_t>(
-      std::count_if(open_.begin(), open_.end(), [to](const PlannedMove& move) { return move.to == to; }));
-}
-
-void Adaptive::pump() {
-  const auto open = [this](const PlannedMove& move) {
-    if (!writer_.move(move.range, move.to, Urgency::background, {}, {}, move.cause)) return;
-    open_.push_back(move);
-    last_change_.push_back(move);
-  };
-  // Room for plain memory can be made only of what is not moving.
-  const auto few = [this](const PlannedMove& move) {
-    const DeviceIndex device = books_.residency.device(move.range.allocation);
-    const Bytes window = books_.residency.usage(device).held() + books_.room(device);
-    return books_.residency.held_by_moves(device) <= Bytes(window.count() / kMovingShare);
-  };
-  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut && (open_.empty() || few(out_.front()))) {
-    const PlannedMove move = out_.front();
-    out_.pop_front();
-    open(move);
-  }
-  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn && (open_.empty() || few(in_.front()))) {
-    const PlannedMove move = in_.front();
-    const DeviceIndex device = books_.residency.device(move.range.allocation);
-    if (books_.residency.growth(move.range) > books_.room(device)) {
-      // It waits for what is leaving; if nothing is, the next plan asks again.
-      if (!out_.empty() || open_to(Placement::host) > 0) return;
-      in_.pop_front();
-      continue;
-    }
-    in_.pop_front();
-    sparse_.coming_in(move.range, move.cause);
-    writer_.advise(move.range, Advice::unset_preferred, move.cause);
-    open(move);
-  }
-}
-
-void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
-  sparse_.moved(move, outcome);
-  last_moved_[move.range.allocation] = forecast_.launches().value;
-  const auto ours = std::find_if(open_.begin(), open_.end(), [&move](const PlannedMove& planned) {
-    return planned.range == move.range && planned.to == move.to;
-  });
-  if (ours == open_.end()) return;
-  open_.erase(ours);
-  pump();
-}
-
-void Adaptive::take_back() {
-  const auto by_rule = [](const PlannedMove& move) { return move.cause.reason == Reason::rule; };
-  const bool only_rules = std::all_of(last_change_.begin(), last_change_.end(), by_rule);
-  Cause cause;
-  cause.reason = Reason::watchdog;
-  const std::string what = "the last change made an iteration take " +
-                           std::to_string(watchdog_.after().count() / 1000) + " us instead of " +
-                           std::to_string(watchdog_.before().count() / 1000) + " us: ";
-  writer_.note({}, {}, {},
-               what + (only_rules ? "a rule of the policy file asks for it, so it stays" : "it is taken back"), cause);
-  if (only_rules) return;
-  out_.clear();
-  in_.clear();
-  ++taken_back_;
-  hold_ = kHoldAfterMistake * taken_back_;
-  for (const PlannedMove& move : last_change_) {
-    if (by_rule(move)) continue;
-    const bool inward = move.to == Placement::host;
-    (inward ? in_ : out_).push_back({move.range, inward ? Placement::device : Placement::host, cause});
-  }
-  last_change_.clear();
-  slow_ = watchdog_.after();
-  watchdog_.change();
-  pump();
-}
-
-void Adaptive::judge_taking_back() {
-  const double was = static_cast<double>(slow_->count());
-  slow_.reset();
-  if (static_cast<double>(watchdog_.after().count()) < was * kHelped) return;
-  // The program itself became slower. What was taken back is worth doing again.
-  hold_ = 0;
-  replan_ = true;
-  writer_.note({}, {}, {}, "taking the last change back did not help: it was not to blame", {});
-}
-
-void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
-  if (profile_.length() == LaunchCount()) return Arrival::make_room(device, bytes);
-  std::vector<Piece> pieces = pieces_of(device);
-  std::erase_if(pieces, [](const Piece& piece) { return !piece.in_hbm; });
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Piece& a, const Piece& b) { return a.crossings < b.crossings; });
-  Bytes freed;
-  for (const Piece& piece : pieces) {
-    if (freed >= bytes) return;
-    Cause cause;
-    cause.reason = Reason::device_budget;
-    cause.span_class = static_cast<std::uint16_t>(piece.span_class);
-    cause.worth = shown_worth(piece, costs_);
-    writer_.advise(piece.range, Advice::prefer_host, cause);
-    if (writer_.move(piece.range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += piece.bytes;
-  }
-  // What is too young to be planned goes last.
-  if (freed < bytes) Arrival::make_room(device, bytes - freed);
-}
-
-void Adaptive::note_classes() {
-  std::string text = "classes:";
-  for (std::size_t i = 0; i < kSpanClassNames.size(); ++i) {
-    const Bytes bytes = classes_.bytes(static_cast<SpanClass>(i));
-    if (bytes == Bytes()) continue;
-    text += " " + std::string(kSpanClassNames[i]) + " " + std::to_string(bytes.count() >> 20U) + " MiB,";
-  }
-  text.pop_back();
-  if (text == noted_classes_) return;
-  noted_classes_ = text;
-  writer_.note({}, {}, {}, text, {});
 }
 
 }  // namespace spillway::policy

@@ -1,0 +1,122 @@
+// The moves of a plan, so many at a time; what a mistaken plan changed is taken back; room for plain memory.
+#include <algorithm>
+#include <string>
+
+#include "policy/modes/adaptive.hpp"
+
+namespace spillway::policy {
+namespace {
+
+constexpr double kHelped = 0.97;           // an iteration after taking back, of one before, at most
+constexpr std::uint32_t kMostOpenOut = 4;  // four workers send out at once (17-23 GB/s against 10-15 for one)
+constexpr std::uint32_t kMostOpenIn = 2;
+constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
+
+}  // namespace
+
+std::size_t Adaptive::open_to(Placement to) const {
+  return static_cast<std::size_t>(
+      std::count_if(open_.begin(), open_.end(), [to](const PlannedMove& move) { return move.to == to; }));
+}
+
+void Adaptive::pump() {
+  const auto open = [this](const PlannedMove& move) {
+    if (!writer_.move(move.range, move.to, Urgency::background, {}, {}, move.cause)) return;
+    open_.push_back(move);
+    last_change_.push_back(move);
+  };
+  // Room for plain memory can be made only of what is not moving.
+  const auto few = [this](const PlannedMove& move) {
+    const DeviceIndex device = books_.residency.device(move.range.allocation);
+    const Bytes window = books_.residency.usage(device).held() + books_.room(device);
+    return books_.residency.held_by_moves(device) <= Bytes(window.count() / kMovingShare);
+  };
+  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut && (open_.empty() || few(out_.front()))) {
+    const PlannedMove move = out_.front();
+    out_.pop_front();
+    open(move);
+  }
+  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn && (open_.empty() || few(in_.front()))) {
+    const PlannedMove move = in_.front();
+    const DeviceIndex device = books_.residency.device(move.range.allocation);
+    if (books_.residency.growth(move.range) > books_.room(device)) {
+      // It waits for what is leaving; if nothing is, the next plan asks again.
+      if (!out_.empty() || open_to(Placement::host) > 0) return;
+      in_.pop_front();
+      continue;
+    }
+    in_.pop_front();
+    sparse_.coming_in(move.range, move.cause);
+    writer_.advise(move.range, Advice::unset_preferred, move.cause);
+    open(move);
+  }
+}
+
+void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
+  sparse_.moved(move, outcome);
+  last_moved_[move.range.allocation] = forecast_.launches().value;
+  const auto ours = std::find_if(open_.begin(), open_.end(), [&move](const PlannedMove& planned) {
+    return planned.range == move.range && planned.to == move.to;
+  });
+  if (ours == open_.end()) return;
+  open_.erase(ours);
+  pump();
+}
+
+void Adaptive::take_back() {
+  const auto by_rule = [](const PlannedMove& move) { return move.cause.reason == Reason::rule; };
+  const bool only_rules = std::all_of(last_change_.begin(), last_change_.end(), by_rule);
+  Cause cause;
+  cause.reason = Reason::watchdog;
+  const std::string what = "the last change made an iteration take " +
+                           std::to_string(watchdog_.after().count() / 1000) + " us instead of " +
+                           std::to_string(watchdog_.before().count() / 1000) + " us: ";
+  writer_.note({}, {}, {},
+               what + (only_rules ? "a rule of the policy file asks for it, so it stays" : "it is taken back"), cause);
+  if (only_rules) return;
+  out_.clear();
+  in_.clear();
+  ++taken_back_;
+  hold_ = kHoldAfterMistake * taken_back_;
+  for (const PlannedMove& move : last_change_) {
+    if (by_rule(move)) continue;
+    const bool inward = move.to == Placement::host;
+    (inward ? in_ : out_).push_back({move.range, inward ? Placement::device : Placement::host, cause});
+  }
+  last_change_.clear();
+  slow_ = watchdog_.after();
+  watchdog_.change();
+  pump();
+}
+
+void Adaptive::judge_taking_back() {
+  const double was = static_cast<double>(slow_->count());
+  slow_.reset();
+  if (static_cast<double>(watchdog_.after().count()) < was * kHelped) return;
+  // The program itself became slower. What was taken back is worth doing again.
+  hold_ = 0;
+  replan_ = true;
+  writer_.note({}, {}, {}, "taking the last change back did not help: it was not to blame", {});
+}
+
+void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
+  if (profile_.length() == LaunchCount()) return Arrival::make_room(device, bytes);
+  std::vector<Piece> pieces = pieces_of(device);
+  std::erase_if(pieces, [](const Piece& piece) { return !piece.in_hbm; });
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.crossings < b.crossings; });
+  Bytes freed;
+  for (const Piece& piece : pieces) {
+    if (freed >= bytes) return;
+    Cause cause;
+    cause.reason = Reason::device_budget;
+    cause.span_class = static_cast<std::uint16_t>(piece.span_class);
+    cause.worth = shown_worth(piece, costs_);
+    writer_.advise(piece.range, Advice::prefer_host, cause);
+    if (writer_.move(piece.range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += piece.bytes;
+  }
+  // What is too young to be planned goes last.
+  if (freed < bytes) Arrival::make_room(device, bytes - freed);
+}
+
+}  // namespace spillway::policy
