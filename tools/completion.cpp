@@ -178,7 +178,7 @@ std::string man_page(const std::vector<CommandShape>& commands) {
       ".SH DESCRIPTION\nSpillway lets an unmodified CUDA program use more memory than its GPU has: what does not fit a "
       "budget\n"
       "spills to host memory, and a policy decides what lives in device memory, what is read over the link in place,\n"
-      "and what is moved ahead of its use.\n.SH COMMANDS\n";
+      "and what is moved when.\n.SH COMMANDS\n";
   for (const CommandShape& command : commands) {
     out += ".SS spillway " + command.name + " " + roff(command.arguments) + "\n" + roff(command.sentence) + ".\n";
     for (const FlagShape& flag : command.flags) {
