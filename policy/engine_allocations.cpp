@@ -142,7 +142,8 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
     refuse(event, Reason::host_budget, missing);
     return;
   }
-  if (refuse_first(event, outside)) return;
+  // Raw memory that fits the window beside all that is there need not leave it.
+  if (refuse_first(event, allocation.raw ? managed.saturating_minus(window(device)) : outside)) return;
   allocation.planned_on_device = inside;
   device.managed_pending += inside;
   const Placement raw_first = inside > Bytes() ? Placement::device : Placement::unpopulated;

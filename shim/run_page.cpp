@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,9 @@ RunPageFile::~RunPageFile() {
 }
 
 void RunPageFile::open(const policy::trace::TraceHeader& about, const policy::Settings& settings) {
+  // A program that may write no file so large would be killed for it.
+  rlimit longest{};
+  if (::getrlimit(RLIMIT_FSIZE, &longest) == 0 && longest.rlim_cur < sizeof(policy::RunPage)) return;
   const int low = ::memfd_create(policy::kRunPageName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (low < 0) return;
   const int high = ::fcntl(low, F_DUPFD_CLOEXEC, kLowestDescriptor);

@@ -141,11 +141,15 @@ class RunCommand : public Command {
                       "; check that it can be started without spillway");
     };
     if (!summary_) return cannot(replace_by(path, program_));
-    RunSummary summary(trace_pattern_);
-    if (const auto problem = summary.prepare()) return complain(*problem, kFailure);
-    const Ending ending = run_and_wait(path, program_);
-    if (ending.error != 0) return cannot(ending.error);
-    summary.report();
+    Ending ending;
+    {
+      // Gone, with its folder, before we end as the program did: that may be by a signal.
+      RunSummary summary(trace_pattern_);
+      if (const auto problem = summary.prepare()) return complain(*problem, kFailure);
+      ending = run_and_wait(path, program_);
+      if (ending.error != 0) return cannot(ending.error);
+      summary.report();
+    }
     return end_like(ending);
   }
 
