@@ -81,8 +81,8 @@ TEST(Command, UsageMistakesExitWithTwoAndOneLine) {
     return run_process(arguments).err;
   };
   EXPECT_THAT(says({"stast"}), HasSubstr("did you mean stats?"));
-  EXPECT_THAT(says({"table", "--help"}), HasSubstr("unknown command 'table'"));
-  EXPECT_THAT(says({"--version", "extra"}), HasSubstr("unknown argument 'extra'"));
+  EXPECT_THAT(says({"table", "--help"}), HasSubstr("unknown command \"table\""));
+  EXPECT_THAT(says({"--version", "extra"}), HasSubstr("unknown argument \"extra\""));
   EXPECT_THAT(says({"doctor", "--simulated"}), HasSubstr("give a program"));
   EXPECT_THAT(says({"probe", "--device", "x"}), HasSubstr("write a device number"));
   EXPECT_THAT(says({"check", "/no/such.toml"}), HasSubstr("; give the path of a policy file"));
