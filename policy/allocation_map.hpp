@@ -8,6 +8,7 @@
 #include "policy/class_share.hpp"
 #include "policy/decision.hpp"
 #include "policy/event.hpp"
+#include "policy/plain_memory.hpp"
 #include "policy/rule_matcher.hpp"
 #include "policy/units.hpp"
 
@@ -39,9 +40,7 @@ struct Allocation {
   [[nodiscard]] bool on_host_for_good() const {
     return backing == Backing::managed && kind == AllocationKind::stretchable;
   }
-  [[nodiscard]] bool counted() const {
-    return kind != AllocationKind::imported && kind != AllocationKind::program_managed;
-  }
+  [[nodiscard]] bool counted() const { return policy::counted(kind); }
 };
 
 class AllocationMap {

@@ -15,12 +15,6 @@ constexpr Bytes kLargestBatch = 32_MiB;
 constexpr std::uint64_t kBatchShare = 64;
 Bytes batch_of(Bytes budget) { return std::clamp(Bytes(budget.count() / kBatchShare), kSmallestBatch, kLargestBatch); }
 
-// By which plain memory is counted. A map-style handle has none of its own: what it shows is where it is mapped.
-Address block_address(const Allocation& allocation) {
-  const bool handle = allocation.kind == AllocationKind::physical || allocation.kind == AllocationKind::stretchable;
-  return handle ? Address{} : allocation.address;
-}
-
 }  // namespace
 
 void Engine::State::on(const AllocationRequested& event) {
@@ -227,7 +221,8 @@ void Engine::State::on(const AllocationSettled& event) {
     return;
   }
   if (!spillable_kind) {
-    if (allocation->counted()) device.plain.add(block_address(*allocation), allocation->bytes);
+    if (allocation->counted())
+      device.plain.add(block_address(allocation->kind, allocation->address), allocation->bytes);
     return;
   }
   residency.add(allocation->id, allocation->device, allocation->bytes);
@@ -258,8 +253,9 @@ void Engine::State::on(const Freed& event) {
   if (residency.holds(allocation->id)) {
     residency.remove(allocation->id);
   } else if (allocation->counted()) {
-    devices[allocation->device.value].plain.remove(block_address(*allocation), allocation->bytes);
-    devices[allocation->device.value].full = false;
+    Device& device = devices[allocation->device.value];
+    device.plain.remove(block_address(allocation->kind, allocation->address), allocation->bytes);
+    device.full = false;
   }
   allocations.remove(event.allocation);
 }

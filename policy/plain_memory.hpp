@@ -9,9 +9,21 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "policy/event.hpp"
 #include "policy/units.hpp"
 
 namespace spillway::policy {
+
+// Whether it is memory of this process's own that no one else counts.
+constexpr bool counted(AllocationKind kind) {
+  return kind != AllocationKind::imported && kind != AllocationKind::program_managed;
+}
+
+// By which it is counted. A map-style handle has no block of its own: what it shows is where it is mapped.
+constexpr Address block_address(AllocationKind kind, Address address) {
+  const bool handle = kind == AllocationKind::physical || kind == AllocationKind::stretchable;
+  return handle ? Address{} : address;
+}
 
 class PlainMemory {
  public:

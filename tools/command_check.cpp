@@ -18,7 +18,8 @@ namespace {
 std::optional<std::string> read_text(const std::string& path, std::string& problem) {
   std::string why;
   auto text = read_regular(path, policy::kLongestPolicyFile + 1, why);
-  if (!text) problem = "cannot read the policy file " + policy::quoted(path) + ": " + why;
+  if (!text)
+    problem = "cannot read the policy file " + policy::quoted(path) + ": " + why + "; give the path of a policy file";
   return text;
 }
 

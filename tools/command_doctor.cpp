@@ -82,6 +82,11 @@ constexpr const char* kNothingSeen =
     "No CUDA call was seen: the program made none, or what made them was not intercepted (a child started without "
     "LD_PRELOAD, a setuid or static program).";
 
+constexpr const char* kNoDriver =
+    "No CUDA call was seen, and no CUDA driver (libcuda.so.1) is found here, so the program saw no GPU; --simulated "
+    "runs "
+    "it on the simulated device, and spillway doctor without a program says more.";
+
 class DoctorCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
@@ -96,6 +101,8 @@ class DoctorCommand : public Command {
 
   int run() override {
     if (!program_.empty()) return examine_program();
+    if (simulated_)
+      return complain("--simulated: no program is given; give a program: spillway doctor --simulated -- program");
     const std::vector<Finding> findings = examine_machine();
     const bool servable = std::none_of(findings.begin(), findings.end(),
                                        [](const Finding& finding) { return finding.verdict == Verdict::problem; });
@@ -160,7 +167,7 @@ class DoctorCommand : public Command {
     const bool spills =
         std::any_of(use.devices.begin(), use.devices.end(), [](const auto& entry) { return entry.second.spills(); });
     const bool servable = seen && spills && ran_well(limited);
-    const std::string verdict = !seen ? kNothingSeen
+    const std::string verdict = !seen ? (simulated_ || driver_is_there() ? kNothingSeen : kNoDriver)
                                 : !ran_well(limited)
                                     ? "The program did not run well: check that it does without spillway."
                                 : !spills ? "Nothing of what was seen can spill."

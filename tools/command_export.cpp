@@ -120,8 +120,7 @@ class ExportCommand : public Command {
       state = completeness(reader);
     };
     if (const auto unreadable = read_trace(path, visitor)) return complain(*unreadable, kFailure);
-    if (problem)
-      return complain(output_ + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
+    if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
     if (state != "whole") complain(path + ": exported as far as it goes: " + state, kSuccess);
     if (!iterations_.empty() && window.first_iteration > run.iteration()) {
       return complain("--iteration " + iterations_ + ": " +

@@ -49,7 +49,13 @@ class PlanCommand : public Command {
     as_recorded.bounds = policy::ReplayOptions::WithBounds::no;
     if (const auto problem = try_replay(trace_, trace, {{"recorded", {trace.settings, {}}}}, as_recorded, recorded))
       return complain(*problem, kFailure);
-    policy::Plan plan = policy::make_plan(replays.front().result, settings);
+    const policy::ReplayResult& replayed = replays.front().result;
+    const std::string clamped = budget_remark(replayed);
+    if (!clamped.empty()) {
+      complain(clamped, kSuccess);
+      settings.device_budget = request.budget = policy::SizeOrShare{replayed.budget};
+    }
+    policy::Plan plan = policy::make_plan(replayed, settings);
     // What is expected is of the file that is written, not of the replay that it was made from.
     request.keep = policy::ReplayOptions::Keep::figures;
     if (const auto problem = try_replay(trace_, trace, {{"plan", plan.file}}, request, replays))
@@ -68,8 +74,7 @@ class PlanCommand : public Command {
       file.write(text);
       problem = file.finish();
     }
-    if (problem)
-      return complain(output_ + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
+    if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
     print((json_ ? expectation_json(expected).dump(2) : expectation_text(expected)) + "\n");
     return kSuccess;
   }

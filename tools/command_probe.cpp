@@ -52,10 +52,16 @@ void give_up(int) {
   ::_exit(kFailure);
 }
 
+// Empty for a number.
+std::string number_problem(const std::string& text) {
+  const bool number = text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos && !text.empty();
+  return number ? "" : policy::quoted(text) + " is not a device; write a device number, 0 for the first";
+}
+
 class ProbeCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_option("--device", device_, "Number of the device to measure")->check(CLI::NonNegativeNumber);
+    app.add_option("--device", device_, "Number of the device to measure")->check(number_problem);
     app.add_flag("--simulated", simulated_, "Measure the simulated device: shows how it goes, tells nothing of a GPU");
     CLI::Option* save = app.add_flag("--save", save_, "Keep the costs for later runs; a GPU's are kept in any case");
     app.add_flag("--no-save", print_only_, "Only print them, as is done with the simulated device's")->excludes(save);

@@ -1,5 +1,4 @@
 // spillway run: checks everything that can be checked before the program starts, sets its environment, becomes it.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "policy/settings.hpp"
 #include "tools/command.hpp"
 #include "tools/launch.hpp"
+#include "tools/machine.hpp"
 #include "tools/preload.hpp"
 #include "tools/program_check.hpp"
 #include "tools/regular_file.hpp"
@@ -131,9 +131,6 @@ class RunCommand : public Command {
     if (trace_pattern_.empty()) trace_pattern_ = reading.file.settings.trace_path;
     ::setenv(kPolicyName.c_str(), fs::absolute(path, error).c_str(), 1);
   }
-
-  // As the program's loader will look for it; we are about to become the program, so it need not be closed.
-  static bool driver_is_there() { return ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr; }
 
   int start(const std::string& path) const {
     const auto cannot = [&path](int error) {

@@ -147,8 +147,7 @@ class ViewCommand : public Command {
       file.write(page);
       problem = file.finish();
     }
-    if (problem)
-      return complain(output + ": cannot be written: " + *problem + "; make room, or name another place", kFailure);
+    if (problem) return complain(cannot_be_written(output, *problem), kFailure);
     print(output + "\n");
     if (open_ == "yes") open_in_browser(fs::absolute(output, ignored).string());
     return kSuccess;

@@ -19,6 +19,9 @@ struct Finding {
 // In the order in which one would repair. Never throws; what cannot be looked at is a finding.
 std::vector<Finding> examine_machine();
 
+// Whether libcuda.so.1 is found here, as a program's loader looks for it. It stays loaded.
+bool driver_is_there();
+
 // Single groups of checks, for the above.
 std::vector<Finding> examine_driver();
 // 13010 as "13.1".

@@ -82,6 +82,8 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+bool driver_is_there() { return ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr; }
+
 std::vector<Finding> examine_driver() {
   std::vector<Finding> findings;
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

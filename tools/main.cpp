@@ -21,19 +21,23 @@ std::string one_line(std::string text) {
   return text;
 }
 
+int unknown_command(const std::string& word) {
+  std::vector<std::string_view> known;
+  for (const CommandRow& row : command_table()) known.emplace_back(row.name);
+  std::string text = "unknown command " + spillway::policy::quoted(word);
+  if (const auto near = spillway::policy::nearest(word, known)) text += "; did you mean " + std::string(*near) + "?";
+  return complain(text + "; see `spillway --help`");
+}
+
 // What CLI11 says, and what else may have been meant.
 int usage_mistake(const CLI::App& app, const CLI::ParseError& error, const std::string& word) {
   std::string text = one_line(error.what());
-  std::vector<std::string_view> known;
-  for (const CommandRow& row : command_table()) known.emplace_back(row.name);
   const CLI::App* command = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
   if (command == nullptr) {
     if (word.empty()) {
       text = "no command given";
     } else if (word.front() != '-') {
-      text = "unknown command " + spillway::policy::quoted(word);
-      if (const auto near = spillway::policy::nearest(word, known))
-        text += "; did you mean " + std::string(*near) + "?";
+      return unknown_command(word);
     }
   }
   if (command != nullptr && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !command->remaining().empty()) {
@@ -65,9 +69,12 @@ int run_command_line(int argc, char** argv) {
     line.parse({argv + 1, argv + argc});
   } catch (const CLI::CallForHelp&) {
     const auto chosen = line.app.get_subcommands();
+    if (chosen.empty() && argv[1][0] != '-') return unknown_command(argv[1]);
     print(chosen.empty() ? line.app.help() : chosen.front()->help());
     return kSuccess;
   } catch (const CLI::CallForVersion&) {
+    if (argv[1][0] != '-') return unknown_command(argv[1]);
+    if (argc > 2) return complain("unknown argument " + spillway::policy::quoted(argv[2]) + "; see `spillway --help`");
     print("spillway " SPILLWAY_VERSION "\n");
     return kSuccess;
   } catch (const CLI::ParseError& error) {

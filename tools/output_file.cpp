@@ -18,6 +18,14 @@ std::optional<std::string> replaces_input(const std::string& output, const std::
   return std::nullopt;
 }
 
+std::string cannot_be_written(const std::string& output, const std::string& problem) {
+  const std::string folder = std::filesystem::path(output).parent_path().string();
+  std::error_code error;
+  const bool missing = !folder.empty() && !std::filesystem::exists(folder, error);
+  return output + ": cannot be written: " + problem + "; " +
+         (missing ? "create the folder " + folder : std::string("make room")) + ", or name another place";
+}
+
 OutputFile::~OutputFile() {
   if (file_ != nullptr && file_ != stdout) std::fclose(file_);
   if (!partial_.empty()) ::unlink(partial_.c_str());

@@ -12,6 +12,9 @@ namespace spillway::tools {
 // What to complain of if writing to `output` would replace one of the files that are read; nothing if it would not.
 std::optional<std::string> replaces_input(const std::string& output, const std::vector<std::string>& inputs);
 
+// What to complain of once open() or finish() has said `problem`, with the remedy.
+std::string cannot_be_written(const std::string& output, const std::string& problem);
+
 class OutputFile {
  public:
   OutputFile() = default;

@@ -208,12 +208,13 @@ void Probe::read_only(CostTable& costs) {
 }
 
 // What may be used, or why nothing may be.
-std::optional<Bytes> block_size(Bytes free, std::string& problem) {
+std::optional<Bytes> block_size(Bytes free, bool simulated, std::string& problem) {
   const Bytes allowed = std::min(kMostMemory, Bytes(free.count() / 4));
   const Bytes block = kChunk * (std::min(kLargestBlock, Bytes(allowed.count() / 2)).count() / kChunk.count());
   if (block < kSmallestBlock) {
-    problem = format_bytes(free) + " of device memory are free; the probe uses a quarter of it, and needs " +
-              format_bytes(kSmallestBlock * 8) + ": end other programs on the card";
+    problem = "the probe needs " + format_bytes(kSmallestBlock * 8) + " of free device memory, of which it uses a " +
+              "quarter, and " + format_bytes(free) + " are free: " +
+              (simulated ? "raise SPILLWAY_SIMULATED_MEMORY, to 256MiB say" : "end other programs on the card");
     return std::nullopt;
   }
   const Bytes host(std::min(available_host_memory(), cgroup_memory_limit() != 0 ? cgroup_memory_limit() : UINT64_MAX));
@@ -264,7 +265,7 @@ std::optional<ProbeResult> probe_device(CudaDriver& driver, int index, std::stri
     return std::nullopt;
   }
   ProbeBench bench(driver, device);
-  const std::optional<Bytes> block = block_size(bench.free_memory(), problem);
+  const std::optional<Bytes> block = block_size(bench.free_memory(), driver.simulated(), problem);
   if (!block) return std::nullopt;
   bench.load_kernels();
   result.used = *block * 2;

@@ -12,8 +12,17 @@ namespace {
 using policy::Bytes;
 using policy::format_bytes;
 
-// Spillway's own context for moves on a real card, and room for a few moves.
-constexpr Bytes kOwn{std::uint64_t{512} << 20U};
+// What Spillway needs of a card beside what cannot spill.
+struct Own {
+  Bytes context;  // its own, for moves
+  Bytes room;     // for a few moves
+};
+constexpr Own kOnACard{Bytes(std::uint64_t{340} << 20U), Bytes(std::uint64_t{172} << 20U)};
+constexpr Own kOnTheSimulatedDevice{Bytes(std::uint64_t{2} << 20U), Bytes(std::uint64_t{8} << 20U)};
+
+Own own_on(const DeviceUsed& device) {
+  return device.name.starts_with("Spillway simulated device") ? kOnTheSimulatedDevice : kOnACard;
+}
 
 const WayUsed& of(const DeviceUsed& device, MemoryWay way) { return device.ways[static_cast<std::size_t>(way)]; }
 
@@ -32,6 +41,16 @@ bool caller_has(const ProgramUse& use, std::string_view part) {
                      [part](const std::string& path) { return path.find(part) != std::string::npos; });
 }
 
+Advice least_budget(const DeviceUsed& device, const std::string& where) {
+  const Own own = own_on(device);
+  const Bytes least = device.most_fixed + own.context + own.room;
+  const std::string sum = format_bytes(device.most_fixed) + " cannot spill, Spillway's own context takes about " +
+                          format_bytes(own.context) + ", and moves want " + format_bytes(own.room);
+  if (least > device.total)
+    return {"", where + "the card's " + format_bytes(device.total) + " are not enough: " + sum + "; use a larger card"};
+  return {"--device-budget", where + "not below " + format_bytes(least) + ": " + sum};
+}
+
 void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
   for (const auto& [index, device] : use.devices) {
     const std::string where = use.devices.size() > 1 ? "device " + std::to_string(index) + ": " : "";
@@ -43,7 +62,6 @@ void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
       advice.push_back({"", where + "nothing of what was seen can spill; Spillway is of no use here"});
       continue;
     }
-    const Bytes least = device.most_fixed + kOwn;
     if (use.ran_out) {
       advice.push_back({"(no --device-budget)", where + "it ran out of memory: the default budget is what is free"});
     } else if (device.most <= device.free) {
@@ -51,9 +69,7 @@ void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
                                                format_bytes(device.free) +
                                                " free); give a budget only to leave memory to others"});
     }
-    advice.push_back({"--device-budget", where + "not below " + format_bytes(least) + ": " +
-                                             format_bytes(device.most_fixed) +
-                                             " cannot spill, and Spillway's own context takes about 340 MiB"});
+    advice.push_back(least_budget(device, where));
   }
   if (use.devices.size() > 1)
     advice.push_back(

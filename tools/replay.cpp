@@ -48,11 +48,8 @@ std::string remarks(const std::vector<NamedReplay>& replays) {
     }
   }
   for (const NamedReplay& each : replays) {
-    const ReplayResult& result = each.result;
-    if (result.asked_budget <= result.budget) continue;
-    const std::string line = "budget " + format_bytes(result.budget) + ": " + format_bytes(result.asked_budget) +
-                             " asked for, no more was free on the recorded card\n";
-    if (text.find(line) == std::string::npos) text += line;
+    const std::string line = budget_remark(each.result);
+    if (!line.empty() && text.find(line) == std::string::npos) text += line + "\n";
   }
   return text;
 }
@@ -146,6 +143,12 @@ std::string iterations_text(const TraceEvents& trace, const std::string& periods
   if (periods.empty()) return text;
   return text + "periods that the policies went by, in launches: " + periods +
          "; a policy decides once a period, which may be a part of an iteration, or several\n";
+}
+
+std::string budget_remark(const ReplayResult& result) {
+  if (result.asked_budget <= result.budget) return {};
+  return "budget " + format_bytes(result.budget) + ": " + format_bytes(result.asked_budget) +
+         " asked for, no more was free on the recorded card";
 }
 
 std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays, std::size_t width) {

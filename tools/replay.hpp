@@ -46,6 +46,9 @@ std::optional<std::string> try_replay(const std::string& path, const TraceEvents
 // means (iteration_finder.hpp), and may be part of a period or several.
 double iterations(const policy::ReplayResult& result);
 
+// That the recorded card had less than the budget that was asked for; empty if it had not.
+std::string budget_remark(const policy::ReplayResult& result);
+
 std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays, std::size_t width = 0);
 nlohmann::ordered_json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays);
 

@@ -76,7 +76,7 @@ void RunFollower::settle(const AllocationSettled& settled) {
   allocation.settled = true;
   DeviceTotals& totals = device(allocation.device);
   if (settled.backing == Backing::device) {
-    totals.plain += settled.bytes;
+    count_plain(allocation, &PlainMemory::add);
     return;
   }
   totals.managed += settled.bytes;
@@ -96,6 +96,15 @@ void RunFollower::settle(const AllocationSettled& settled) {
   range.bytes = allocation.bytes;
   range.to = Placement::host;
   place(allocation, range, whole);
+}
+
+void RunFollower::count_plain(const FollowedAllocation& allocation, void (PlainMemory::*count)(Address, Bytes)) {
+  if (!counted(allocation.kind)) return;
+  DeviceTotals& totals = device(allocation.device);
+  plain_.resize(devices_.size());
+  PlainMemory& plain = plain_[static_cast<std::size_t>(&totals - devices_.data())];
+  (plain.*count)(block_address(allocation.kind, allocation.address), allocation.bytes);
+  totals.plain = plain.live();
 }
 
 void RunFollower::map(const Mapped& mapped) {
@@ -123,7 +132,7 @@ void RunFollower::release(AllocationId id) {
   if (!freed_.settled) return;
   DeviceTotals& totals = device(freed_.device);
   if (freed_.backing == Backing::device) {
-    totals.plain -= freed_.bytes;
+    count_plain(freed_, &PlainMemory::remove);
     return;
   }
   totals.managed -= freed_.bytes;

@@ -18,6 +18,7 @@
 
 #include "policy/class_share.hpp"
 #include "policy/engine.hpp"
+#include "policy/plain_memory.hpp"
 #include "policy/trace/record_codec.hpp"
 #include "tools/iteration_finder.hpp"
 
@@ -166,6 +167,9 @@ class RunFollower {
   FollowedAllocation* live_at(std::uint64_t address);
   void settle(const policy::AllocationSettled& settled);
   void release(policy::AllocationId id);
+  // Adds to or removes from what the allocation's device has, in blocks, as the engine counts.
+  void count_plain(const FollowedAllocation& allocation,
+                   void (policy::PlainMemory::*count)(policy::Address, policy::Bytes));
   void map(const policy::Mapped& mapped);
   void forget_place(const FollowedAllocation& allocation);
   void decided(const policy::trace::Record& record);
@@ -186,7 +190,8 @@ class RunFollower {
   std::unordered_map<policy::DecisionId, OpenMove> open_;
   std::vector<policy::DeviceTotals> devices_;
   std::vector<policy::Bytes> on_host_peaks_;
-  std::vector<Shape> shapes_;  // by the low bits of the id
+  std::vector<policy::PlainMemory> plain_;  // by device index
+  std::vector<Shape> shapes_;               // by the low bits of the id
   std::vector<std::string> names_;
   std::unordered_map<policy::CallerId, std::string> callers_;
   std::unordered_map<policy::GraphId, std::vector<policy::LaunchShapeId>> graphs_;

@@ -137,6 +137,10 @@ TEST_F(Driver, AKernelWithoutTwinIsRefusedByName) {
   EXPECT_EQ(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
             CUDA_ERROR_NOT_FOUND);
   EXPECT_NE(testing::internal::GetCapturedStderr().find(kNoTwin), std::string::npos);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "once a kernel";
 }
 
 TEST_F(Driver, BadFreesAreRefusedAndListed) {

@@ -56,8 +56,19 @@ TEST(Command, EachIsQuietOnAClosedPipe) {
 }
 
 TEST(Command, UsageMistakesExitWithTwoAndOneLine) {
-  const std::vector<std::vector<std::string>> mistakes = {
-      {}, {"rnu"}, {"--frob"}, {"doctor", "extra"}, {"completion", "tcsh"}};
+  const std::vector<std::vector<std::string>> mistakes = {{},
+                                                          {"rnu"},
+                                                          {"--frob"},
+                                                          {"doctor", "extra"},
+                                                          {"completion", "tcsh"},
+                                                          {"table", "--help"},
+                                                          {"--version", "extra"},
+                                                          {"extra", "--version"},
+                                                          {"doctor", "--simulated"},
+                                                          {"probe", "--device", "x"},
+                                                          {"probe", "--device", "-1"},
+                                                          {"probe", "--device", "9999999999"},
+                                                          {"check", "/no/such.toml"}};
   for (std::vector<std::string> arguments : mistakes) {
     arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
     const auto result = run_process(arguments);
@@ -65,7 +76,16 @@ TEST(Command, UsageMistakesExitWithTwoAndOneLine) {
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
-  EXPECT_THAT(run_process({SPILLWAY_COMMAND, "stast"}).err, HasSubstr("did you mean stats?"));
+  const auto says = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    return run_process(arguments).err;
+  };
+  EXPECT_THAT(says({"stast"}), HasSubstr("did you mean stats?"));
+  EXPECT_THAT(says({"table", "--help"}), HasSubstr("unknown command \"table\""));
+  EXPECT_THAT(says({"--version", "extra"}), HasSubstr("unknown argument \"extra\""));
+  EXPECT_THAT(says({"doctor", "--simulated"}), HasSubstr("give a program"));
+  EXPECT_THAT(says({"probe", "--device", "x"}), HasSubstr("write a device number"));
+  EXPECT_THAT(says({"check", "/no/such.toml"}), HasSubstr("; give the path of a policy file"));
 }
 
 TEST(Command, VersionIsPrinted) {

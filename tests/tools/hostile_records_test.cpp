@@ -304,6 +304,18 @@ TEST_F(HostileTraceTest, AFullDiskLeavesNoPartOfAFile) {
   }
 }
 
+TEST_F(HostileTraceTest, AFolderThatIsMissingIsToBeCreated) {
+  put("run.swt", tests::training_trace());
+  for (std::vector<std::string> command : std::vector<std::vector<std::string>>{
+           {"plan", "run.swt", "--device-budget", "48MiB"}, {"export", "run.swt", "--format", "csv"}}) {
+    command.insert(command.end(), {"-o", "/no/such/out"});
+    const auto result = spillway(command);
+    EXPECT_EQ(result.exit_code, 1) << command[0];
+    EXPECT_NE(result.err.find("; create the folder /no/such, or name another place\n"), std::string::npos)
+        << result.err;
+  }
+}
+
 TEST_F(HostileTraceTest, ACutTraceSaysThatTheDiskMayHaveBeenFull) {
   std::vector<std::byte> cut = tests::training_trace();
   cut.resize(cut.size() - 100);

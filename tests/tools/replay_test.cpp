@@ -175,6 +175,15 @@ TEST(Replay, APolicyThatIsNeitherFileNorModeIsNamed) {
 
 class ReplayCommandTest : public TraceCommandTest {};
 
+TEST_F(ReplayCommandTest, APlanForMoreThanTheCardHadIsForWhatItHad) {
+  put("run.swt", tests::training_trace());
+  const auto result = spillway({"plan", "run.swt", "--device-budget", "500GiB"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr(": 500 GiB asked for, no more was free on the recorded card\n"));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("device_budget = \"500GiB\"")));
+  EXPECT_THAT(result.out, HasSubstr("device_budget = "));
+}
+
 TEST_F(ReplayCommandTest, ALaunchThatThereIsNotIsNamedWithThoseThereAre) {
   put("run.swt", tests::training_trace());
   for (const char* launch : {"480", "-1", "18446744073709551615", "18446744073709551616", "", "5x"}) {

@@ -86,6 +86,11 @@ TEST_F(RunTest, AMachineWithoutADriverIsNamedAndTheProgramRuns) {
   EXPECT_THAT(result.err, HasSubstr("no CUDA driver (libcuda.so.1) is found here"));
   EXPECT_THAT(result.err, HasSubstr("--simulated"));
   EXPECT_THAT(run({"--simulated", "true"}, options).err, Not(HasSubstr("no CUDA driver")));
+  options.environment["LD_LIBRARY_PATH"] = folder_.string();
+  const auto doctor = tests::run_process({command_, "doctor", "--", "true"}, options);
+  EXPECT_EQ(doctor.exit_code, 1);
+  EXPECT_THAT(doctor.out, HasSubstr("no CUDA driver (libcuda.so.1) is found here"));
+  EXPECT_THAT(doctor.out, HasSubstr("--simulated"));
 }
 
 TEST_F(RunTest, HelpSaysHowItIsCalledAndEachFlagOnce) {

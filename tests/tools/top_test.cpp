@@ -73,6 +73,21 @@ TEST_F(TopTest, AFinishedRunShowsItsBudgetAndItsPeaks) {
   EXPECT_THAT(frame, ::testing::Not(HasSubstr("not set")));
 }
 
+// The driver's blocks are 2 MiB: a small one may share its block, one of 1 MiB has its own. What is imported counts
+// where it was made.
+TEST_F(TopTest, PlainMemoryIsCountedInTheDriversBlocks) {
+  tests::TraceMaker maker({});
+  maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    maker.allocate(static_cast<std::uint32_t>(i + 1), policy::Bytes(kMebibyte), policy::Backing::device,
+                   {0x7f0000000000 + i * 2 * kMebibyte});
+    maker.allocate(static_cast<std::uint32_t>(i + 11), policy::Bytes(512), policy::Backing::device,
+                   {0x7f0100000000 + i * 512});
+  }
+  put("run.swt", maker.finish({}));
+  EXPECT_EQ(json::parse(spillway({"top", "run.swt", "--once", "--json"}).out)["devices"][0]["plain"], 8 * kMebibyte);
+}
+
 // What came in within the last two seconds counts, what came before does not.
 TEST_F(TopTest, RatesAreOverTheLastTwoSeconds) {
   tests::TraceMaker maker({});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "tools/simulated_device/clock.hpp"
 #include "tools/simulated_device/copies.hpp"
@@ -100,10 +101,12 @@ CUresult make_launch(CUfunction handle, const kernels::LaunchGeometry& geometry,
   if (kernel_parameters != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   SPILLWAY_RETURN_IF_FAILED(check_geometry(geometry, *function));
   if (function->twin == nullptr) {
-    std::fprintf(stderr,
-                 "simulated device: kernel %s has no host twin; put a twin library in SPILLWAY_SIMULATED_KERNELS "
-                 "(tools/simulated_device/README.md, A twin library)\n",
-                 function->name.c_str());
+    if (!std::exchange(function->said, true)) {
+      std::fprintf(stderr,
+                   "simulated device: kernel %s has no host twin; put a twin library in SPILLWAY_SIMULATED_KERNELS "
+                   "(tools/simulated_device/README.md, A twin library)\n",
+                   function->name.c_str());
+    }
     return CUDA_ERROR_NOT_FOUND;
   }
   const kernels::HostTwin& twin = *function->twin;

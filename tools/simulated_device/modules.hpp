@@ -24,6 +24,7 @@ struct Function {
   bool is_kernel = false;         // the handle is a CUkernel
   CUfunction function = nullptr;  // a kernel's CUfunction, once asked for
   int max_dynamic_shared = 48 * 1024;
+  bool said = false;  // that it has no twin
 };
 
 enum class ModuleKind { module, library };
