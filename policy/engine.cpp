@@ -204,14 +204,6 @@ bool Engine::would_spill(const AllocationRequested& request) const {
   return reason == Reason::fits && !state_->rules.empty() && request.kind != AllocationKind::pool_arena;
 }
 
-bool Engine::nears_spilling(const AllocationRequested& request) const {
-  const auto entry = state_->devices.find(request.device.value);
-  const bool counted = request.kind != AllocationKind::program_managed && request.kind != AllocationKind::imported;
-  if (!state_->mode || entry == state_->devices.end() || !entry->second.can_spill || !counted) return false;
-  const auto& device = entry->second;
-  return device.plain.taken() + request.bytes > state_->settings.plain_share.of(device.budget);
-}
-
 const Settings& Engine::settings() const { return state_->settings; }
 std::uint64_t Engine::ignored_events() const { return state_->ignored; }
 LaunchNumber Engine::launches() const { return state_->launches; }

@@ -65,9 +65,6 @@ class Engine {
 
   // Whether such a request would get managed memory if it was made now (rules that name its caller left aside).
   [[nodiscard]] bool would_spill(const AllocationRequested& request) const;
-  // Whether plain memory takes more than its share with this: what comes next may spill, and needs a context of ours,
-  // whose memory is to be counted before the budget is filled by what cannot leave.
-  [[nodiscard]] bool nears_spilling(const AllocationRequested& request) const;
   [[nodiscard]] DeviceTotals totals(DeviceIndex device) const;
   [[nodiscard]] const Settings& settings() const;
   [[nodiscard]] std::uint64_t ignored_events() const;  // impossible in a correct shim

@@ -40,9 +40,8 @@ void Session::refresh_host_memory(Work& work) {
 }
 
 bool Session::needs_context(const AllocationRequest& request) const {
-  if (prepared_.contains(request.device.value)) return false;
-  const policy::AllocationRequested asked{{}, request.device, request.bytes, request.kind, {}, {}, request.capturing};
-  return engine_.would_spill(asked) || engine_.nears_spilling(asked);
+  return !prepared_.contains(request.device.value) &&
+         engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
 }
 
 void Session::prepare_to_spill(const AllocationRequest& request) {

@@ -50,11 +50,8 @@ class PlanCommand : public Command {
     if (const auto problem = try_replay(trace_, trace, {{"recorded", {trace.settings, {}}}}, as_recorded, recorded))
       return complain(*problem, kFailure);
     const policy::ReplayResult& replayed = replays.front().result;
-    const std::string clamped = budget_remark(replayed);
-    if (!clamped.empty()) {
-      complain(clamped, kSuccess);
-      settings.device_budget = request.budget = policy::SizeOrShare{replayed.budget};
-    }
+    std::string remark = budget_remark(replayed);
+    if (!remark.empty()) settings.device_budget = request.budget = policy::SizeOrShare{replayed.budget};
     policy::Plan plan = policy::make_plan(replayed, settings);
     // What is expected is of the file that is written, not of the replay that it was made from.
     request.keep = policy::ReplayOptions::Keep::figures;
@@ -63,7 +60,8 @@ class PlanCommand : public Command {
     const Expectation expected = expect_of(trace, replays.front(), recorded.front());
     plan.title += "\n" + expectation_text(expected);
     const std::string text = policy::write_plan(plan);
-    if (!plan.why_no_rule.empty()) complain(plan.why_no_rule, kSuccess);
+    if (!plan.why_no_rule.empty()) remark += (remark.empty() ? "" : ". ") + plan.why_no_rule;
+    if (!remark.empty()) complain(remark, kSuccess);
     if (output_.empty()) {
       print(json_ ? expectation_json(expected).dump(2) + "\n" : text);
       return kSuccess;

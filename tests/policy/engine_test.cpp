@@ -189,18 +189,6 @@ TEST(Backing, OomFirstOfRawMemoryWaitsUntilItDoesNotFit) {
   EXPECT_TRUE(program.allocate(64_MiB));
 }
 
-// What cannot leave must not fill the budget before a context of ours is counted.
-TEST(Backing, SpillingIsNearOncePlainMemoryHasItsShare) {
-  ScriptedProgram program(with(ModeName::arrival, 64_MiB), 64_GiB, 256_GiB);
-  const AllocationRequested small{{}, {0}, 1_MiB, AllocationKind::linear, {}, {}, {}};
-  AllocationRequested imported = small;
-  imported.kind = AllocationKind::imported;
-  EXPECT_FALSE(program.engine().nears_spilling(small));
-  for (int i = 0; i < 8; ++i) program.allocate(1_MiB);
-  EXPECT_TRUE(program.engine().nears_spilling(small));
-  EXPECT_FALSE(program.engine().nears_spilling(imported)) << "it takes nothing of the budget";
-}
-
 TEST(Backing, AFailedPlainAllocationTurnsTheRunToManaged) {
   ScriptedProgram program(with(ModeName::arrival, std::nullopt), 64_GiB, 256_GiB);
   EXPECT_FALSE(program.allocate(4_MiB, AllocationKind::linear, DriverResult{2}));

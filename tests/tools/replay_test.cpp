@@ -179,7 +179,7 @@ TEST_F(ReplayCommandTest, APlanForMoreThanTheCardHadIsForWhatItHad) {
   put("run.swt", tests::training_trace());
   const auto result = spillway({"plan", "run.swt", "--device-budget", "500GiB"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr(": 500 GiB asked for, no more was free on the recorded card\n"));
+  EXPECT_THAT(result.err, HasSubstr(": 500 GiB asked for, no more was free on the recorded card"));
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("device_budget = \"500GiB\"")));
   EXPECT_THAT(result.out, HasSubstr("device_budget = "));
 }

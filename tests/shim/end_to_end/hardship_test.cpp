@@ -35,7 +35,8 @@ TEST(Hardship, AStartWithoutMemoryLeavesTheProgramAsItIs) {
   EXPECT_THAT(with.process.err, HasSubstr("could not start"));
 }
 
-// The page of `top` is a file for that limit, and who exceeds it is killed. 10 KiB; the stand-in driver writes a report.
+// The page of `top` is a file for that limit, and who exceeds it is killed. 10 KiB; the stand-in driver writes a
+// report.
 TEST(Hardship, AProgramThatMayWriteNoFilesIsNotKilledForOurs) {
   const SimulatedResult result = run_simulated(hardship(shell("ulimit -f 20; exec \"$0\" null_outputs")));
   EXPECT_EQ(result.process.signal, 0) << result;

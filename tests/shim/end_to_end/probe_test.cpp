@@ -104,7 +104,10 @@ TEST_F(ProbeTest, RefusesInOneLine) {
     EXPECT_THAT(result.err, StartsWith(start));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   };
-  one_line(probe({}, {{"SPILLWAY_SIMULATED_MEMORY", "32MiB"}}), "spillway: device 0: 30 MiB of device memory are free");
+  one_line(probe({}, {{"SPILLWAY_SIMULATED_MEMORY", "32MiB"}}),
+           "spillway: device 0: the probe needs 64 MiB of free device memory, of which it uses a quarter, and 30 MiB "
+           "are free: "
+           "raise SPILLWAY_SIMULATED_MEMORY");
   one_line(probe({"--device", "1"}), "spillway: device 1: there is no device 1: the driver shows 1");
   one_line(probe({}, {{"SPILLWAY_SIMULATED_NO_MANAGED", "1"}}),
            "spillway: device 0: Spillway simulated device 0 has no concurrent managed access");
