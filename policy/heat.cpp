@@ -10,7 +10,7 @@ namespace {
 constexpr double kNews = 0.25;  // weight of an epoch in a family's rate
 // Epochs that anything is expected to stay in use. What has lasted ends some time, and beyond this more is lost by what
 // leaves in exchange, where that is in use as well and nobody tells.
-constexpr double kMostStay = 8;
+constexpr double kMostStay = 6;
 constexpr double kLeastShare = 0.02;  // of a family that is hot
 // No iteration counts for more.
 constexpr std::int64_t kMostPassed = 1'000'000'000;

@@ -113,7 +113,9 @@ void SparseRanges::exchange() {
       freed += leaves;
     }
     const bool exchanges = out != next[device.value];
-    if (freed < bytes || each.gain * (exchanges ? 1 - mistaken_ : 1) <= spent) continue;
+    // What leaves and was in use is missed as much, and comes back at the same cost.
+    const double mistaken = exchanges ? mistaken_ : 0;
+    if (freed < bytes || each.gain * (1 - mistaken) <= spent * (1 + mistaken)) continue;
     for (std::size_t i = next[device.value]; i < out; ++i) send_out(*candidates[i]);
     next[device.value] = out;
     free->second = freed - bytes;

@@ -139,7 +139,7 @@ TEST(Heat, WhatIsAskedSeldomIsInUseInBetween) {
   for (int i = 0; i < 5; ++i) epoch(heat);
   ask(true);
   EXPECT_EQ(block.streak, 6U);
-  EXPECT_EQ(heat.stays_hot(block), 7);
+  EXPECT_EQ(heat.stays_hot(block), 6);
   for (int i = 0; i < 5; ++i) epoch(heat);
   ask(false);
   for (int i = 0; i < 2; ++i) epoch(heat);
