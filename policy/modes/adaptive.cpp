@@ -30,7 +30,6 @@ std::uint64_t weight_of(LaunchShapeId shape, const LaunchBook& book) {
   return std::max<std::uint64_t>(book.site(shape).kernels.size(), kLeastGraphWeight);
 }
 
-constexpr std::uint32_t kHoldAfterMistake = 32;
 constexpr std::size_t kMostTransientSizes = 4096;
 constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead of its device, graphs counted by weight
 

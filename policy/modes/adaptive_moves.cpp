@@ -10,7 +10,8 @@ namespace {
 constexpr double kHelped = 0.97;           // an iteration after taking back, of one before, at most
 constexpr std::uint32_t kMostOpenOut = 4;  // four workers send out at once (17-23 GB/s against 10-15 for one)
 constexpr std::uint32_t kMostOpenIn = 2;
-constexpr std::uint64_t kMovingShare = 8;  // of the window: more is not moved at a time
+constexpr std::uint32_t kHoldAfterMistake = 32;  // iterations, once for each mistake so far
+constexpr std::uint64_t kMovingShare = 8;        // of the window: more is not moved at a time
 
 }  // namespace
 
