@@ -1,10 +1,10 @@
 // A stream's lane: its launches as the program made them, and its kernels where their times were recorded.
+import type { Band, Told } from "./band";
 import type { BlockInfo, Table } from "./blocks";
 import type { Found, LaneTables } from "./lane_tables";
 import { look } from "./look";
 import { kGutter, type Panel, type Spot } from "./panel";
 import type { Lane, Trace } from "./trace";
-import type { Band, Told } from "./timeline";
 import type { Line } from "./tooltip";
 import * as units from "./units";
 import type { View } from "./view";

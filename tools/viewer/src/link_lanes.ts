@@ -1,12 +1,12 @@
 // The link's lanes: Spillway's moves and the program's copies each way, the calls that waited for a move, and how long launches
 // may have waited for what was on the host.
+import type { Band, Told } from "./band";
 import type { Table } from "./blocks";
 import type { Found, LaneTables } from "./lane_tables";
 import { hatch, look } from "./look";
 import { describeMove, type MoveLane, selectMove } from "./moves";
 import { kGutter, type Panel, type Spot } from "./panel";
 import { Outcome, type Trace } from "./trace";
-import type { Band, Told } from "./timeline";
 import type { Line } from "./tooltip";
 import * as units from "./units";
 import type { View } from "./view";

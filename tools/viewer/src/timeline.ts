@@ -1,4 +1,5 @@
 // The timeline: iterations, each stream's launches or kernels, what crosses the link each way, and who waited.
+import type { Band, Told } from "./band";
 import { LaneTables } from "./lane_tables";
 import { LaunchLanes } from "./launch_lanes";
 import { LinkLanes } from "./link_lanes";
@@ -6,23 +7,9 @@ import { look } from "./look";
 import { MoveLane } from "./moves";
 import { kEdge, kGutter, Panel, type Spot } from "./panel";
 import { kBlocking, Outcome, Placement, type Trace, upper } from "./trace";
-import { hideTip, type Line, showTip } from "./tooltip";
+import { hideTip, showTip } from "./tooltip";
 import * as units from "./units";
 import type { View } from "./view";
-
-export interface Told {
-  lines: Line[];
-  click?: () => void;
-}
-
-export interface Band {
-  top: number;
-  height: number;
-  name: string;
-  detail: string;
-  draw(band: Band): void;
-  at?(spot: Spot, band: Band): Told | null;
-}
 
 export class Timeline extends Panel {
   private bands: Band[] = [];
