@@ -113,8 +113,16 @@ void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
     cause.reason = Reason::device_budget;
     cause.span_class = static_cast<std::uint16_t>(piece.span_class);
     cause.worth = shown_worth(piece, costs_);
-    writer_.advise(piece.range, Advice::prefer_host, cause);
-    if (writer_.move(piece.range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += piece.bytes;
+    // From its end, no more than is needed: what asks for room waits for it.
+    ChunkRange leaves{piece.range.allocation, {piece.range.first.value + piece.range.count}, 0};
+    Bytes room;
+    while (leaves.count < piece.range.count && freed + room < bytes) {
+      --leaves.first.value;
+      ++leaves.count;
+      room += books_.residency.chunk_bytes(leaves.allocation, leaves.first);
+    }
+    writer_.advise(leaves, Advice::prefer_host, cause);
+    if (writer_.move(leaves, Placement::host, Urgency::blocking, {}, {}, cause)) freed += room;
   }
   // What is too young to be planned goes last.
   if (freed < bytes) Arrival::make_room(device, bytes - freed);

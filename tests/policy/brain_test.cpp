@@ -380,37 +380,5 @@ TEST(Plan, IsAPolicyFileThatReadsBackAndNamesTheColdClass) {
   EXPECT_FALSE(plan.file.rules.empty());
 }
 
-// Replays of a graph of some kernels until what it uses is in HBM, in place of what nothing uses; 80 if it never is.
-int replays_until_learned(std::uint32_t count) {
-  Settings settings;
-  settings.device_budget = SizeOrShare{96_MiB};
-  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
-  const Address cold = program.allocate(64_MiB);
-  const Address hot = program.allocate(64_MiB);
-  program.finish_all();
-  EXPECT_LT(program.on_card(hot), 64_MiB);
-  constexpr std::uint32_t kThreads = 1U << 22;  // 16 bytes each
-  std::vector<LaunchShapeId> kernels;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    kernels.push_back({100 + i});
-    program.send(LaunchShapeSeen{kernels.back(), {7 + i}, kThreads, {{0, hot}}});
-  }
-  program.send(GraphSeen{{1}, kernels});
-  int step = 0;
-  for (; step < 80 && program.on_card(hot) < 64_MiB; ++step) {
-    program.launch({cold}, {2});
-    program.send(GraphLaunched{{1}, {}});
-    program.finish_all();
-  }
-  EXPECT_LE(program.on_card(), 96_MiB);
-  return step;
-}
-
-// A graph is a whole step: nobody can wait for dozens of them before the first plan.
-TEST(Graphs, AreLearnedWithinADozenReplays) {
-  for (const std::uint32_t count : {12U, 200U, 600U})
-    EXPECT_LE(replays_until_learned(count), 12) << count << " kernels";
-}
-
 }  // namespace
 }  // namespace spillway::policy
