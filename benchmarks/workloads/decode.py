@@ -168,6 +168,7 @@ def run(arguments):
     if offload == "kv_pipeline" and arguments.prompt:
         raise SystemExit("--offload kv_pipeline takes its context from --context; leave --prompt out")
     device = torch_common.start(arguments)
+    torch_common.steady_decoding()
     meter = torch_common.meter_for(arguments)
     model = build(arguments, "cpu" if offload in ("cpu_offload", "device_map", "pipeline") else device, device)
     weight_bytes = 2 * sum(parameter.numel() for parameter in model.parameters())
@@ -193,16 +194,14 @@ def run(arguments):
     else:
         caches = [make_cache(arguments, number, shape, device) for number in range(arguments.layers)]
     meter.describe("decode", None, False, weight_bytes=weight_bytes, cache_bytes=cache_bytes, **more)
-    generator = torch.Generator(device=device).manual_seed(arguments.seed + 1)
-    state = {"position": arguments.context,
-             "token": torch.randint(arguments.vocabulary, (arguments.batch, max(1, arguments.prompt)), device=device, generator=generator)}
+    # The prompt first, then a token a step.
+    given = torch_common.given_tokens(arguments, device)
+
+    length = max(1, arguments.prompt)
 
     def step(index):
-        token = state["token"]
-        logits = model(token, caches, state["position"])
-        state["position"] += token.shape[1]
-        state["token"] = logits.argmax(-1)[:, None]
-        return state["token"][:, 0]
+        first, last = (0, length) if index == 0 else (length + index - 1, length + index)
+        return torch_common.mean_sizes(model(given[first:last].T, caches, arguments.context + first))
 
     meter.run(step, lambda index: "prefill" if index == 0 and arguments.prompt else None)
     torch_common.finish(meter, rows=arguments.batch)

@@ -18,6 +18,24 @@ def start(arguments):
     return device
 
 
+def steady_decoding():
+    """For decoding: the same kernels in every run. cuDNN's attention chooses by what it finds, and its sums come in any order."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def given_tokens(arguments, device):
+    """[4096][batch] tokens to decode, seeded. Not what the model says: one rounding that went another way would make all tokens after it
+    others. So many in every run, as the generator's values depend on how many are asked for at once."""
+    generator = torch.Generator(device=device).manual_seed(arguments.seed + 1)
+    return torch.randint(arguments.vocabulary, (4096, arguments.batch), device=device, generator=generator)
+
+
+def mean_sizes(logits):
+    """What is compared of logits [batch][vocabulary]: a number for each row that follows any of them."""
+    return logits.float().abs().mean(-1)
+
+
 def deterministic():
     """For training: results that can be compared bit by bit."""
     torch.use_deterministic_algorithms(True)  # with warn_only, flash attention's backward stays non-deterministic

@@ -27,6 +27,7 @@ def make_cache(config, offload):
 @torch.no_grad()
 def run(arguments):
     device = torch_common.start(arguments)
+    torch_common.steady_decoding()
     meter = torch_common.meter_for(arguments)
     heads = arguments.width // 64
     config = transformers.LlamaConfig(
@@ -48,14 +49,12 @@ def run(arguments):
     cache_bytes = 4 * arguments.layers * shape[0] * shape[1] * shape[2] * shape[3]
     meter.describe("transformers_cache", None, False, weight_bytes=weight_bytes, cache_bytes=cache_bytes,
                    transformers=transformers.__version__, cache=type(cache).__name__)
-    generator = torch.Generator(device=device).manual_seed(arguments.seed + 1)
-    # Not what the model says: one rounding that went another way would make all tokens after it others.
-    given = torch.randint(arguments.vocabulary, (4096, arguments.batch, 1), device=device, generator=generator)
+    given = torch_common.given_tokens(arguments, device)
 
     def step(index):
         places = torch.arange(arguments.context + index, arguments.context + index + 1, device=device)
-        output = model(input_ids=given[index % len(given)], position_ids=places.expand(arguments.batch, 1), past_key_values=cache, use_cache=True)
-        return output.logits[:, -1].argmax(-1)
+        output = model(input_ids=given[index][:, None], position_ids=places.expand(arguments.batch, 1), past_key_values=cache, use_cache=True)
+        return torch_common.mean_sizes(output.logits[:, -1])
 
     meter.run(step)
     torch_common.finish(meter, rows=arguments.batch)
@@ -63,8 +62,8 @@ def run(arguments):
 
 def main():
     parser = common.make_parser(__doc__, ("offloaded_cache",))
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--context", type=int, default=16384)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--context", type=int, default=16400)
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--width", type=int, default=2048, help="a multiple of 64: heads have 64 elements")
     parser.add_argument("--kv-heads", type=int, default=32)
