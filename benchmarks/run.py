@@ -1,9 +1,12 @@
 """Side by side on one GPU: programs bare, under Spillway's modes, and with explicit offload code, under the same memory limit.
 
+    benchmarks/run.sh --dry-run                                          # what would be run, in order, and what it should take
     benchmarks/run.sh --build build/release --out results --part 1 --limit 540
+    benchmarks/run.sh --build build/release --out results --part 1 --resume results/benchmarks-part1.json
 
-Three parts of nine minutes each are the default table; --only and --shares choose other rows. A part always ends within --limit and
-writes its JSON after every row; what did not fit into the time is listed in it. `benchmarks/report.py` makes tables and pictures of it.
+Three parts of nine minutes each are the default table, in the order of worth; --only and --shares choose other rows. A part always ends
+within --limit and writes its JSON after every row; what did not fit into the time is listed in it, and --resume goes on with that. It leaves
+two files: NAME.json, and NAME.tar.gz with logs, traces and plans. `benchmarks/report.py` makes tables and pictures of the JSON.
 
 Every row is a process of its own with a limit in steps and seconds. Results of all rows are compared with the bare run's. The limit of a
 row is a share of what the bare run took from the driver: a device budget under Spillway, whose peak is read from the trace and
@@ -15,6 +18,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,24 +30,47 @@ sys.path.insert(0, str(HERE.parent / "tests" / "gpu"))
 
 import figures
 import matrix
-from harness import GIB, Topic, add_arguments, expect
+from harness import GIB, Topic, add_arguments, end_by_signal, expect
 
 OUT_OF_MEMORY_CODE = 3  # of the workloads
-RESERVE_SECONDS = 12  # kept for the last row's figures and the plans
+RESERVE_SECONDS = 12  # kept for the last row's figures, the plans and the archive
+LINK_SECONDS = 6
 
 
 class Runner(Topic):
     def __init__(self, name, arguments):
         super().__init__(name, arguments)
+        self.work = self.work / name
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir()
         self.only = ""  # the rows were chosen already
         self.link = None
         self.bare = {}  # by workload: {"run", "median", "peak", "allocated", "describe"}
         self.shares = set()  # (workload, share) of all rows
-        self.plans = {}  # by (workload, share): what `spillway plan` was asked, with launches and steps of the trace
+        self.plans = {}  # by (workload, share, round): what `spillway plan` was asked, with launches and steps of the trace
         self.predictions = []  # the same of runs where all fits
         self.result["topic"] = "benchmarks"
         self.result["command"] = shlex.join(["benchmarks/run.sh", *arguments.words])
+        self.result["part"] = arguments.part
         self.result["not_run"] = []
+        self.began = time.monotonic()
+
+    def resume(self, file, rows):
+        """Takes over what an earlier call has run, and returns the rows that are left. Traces are not kept over calls, so an adaptive row is run
+        again where the plan made from it is missing."""
+        earlier = json.loads(pathlib.Path(file).read_text())
+        expect(earlier.get("topic") == "benchmarks", f"--resume {file}: is no result of benchmarks/run.sh")
+        done = {name: row for name, row in earlier["steps"].items() if row.get("result") == "pass" and row.get("workload") in matrix.BY_NAME}
+        again = {row.name.replace("/adaptive_plan", "/adaptive") for row in rows if row.way == "adaptive_plan" and row.name not in done}
+        for row in rows:
+            if row.name not in done or row.name in again:
+                continue
+            kept = self.result["steps"][row.name] = {**done[row.name], "resumed": True}
+            self.passed.append(row.name)
+            if row.kind == "bare" and row.workload.name not in self.bare:
+                self.keep_bare(row, kept, kept["results"])
+        self.result["resumed_from"] = {"command": earlier.get("command"), "date": earlier.get("date"), "link": earlier.get("link")}
+        return [row for row in rows if row.name not in done or row.name in again]
 
     def left(self):
         return self.deadline - time.monotonic() - RESERVE_SECONDS
@@ -61,9 +88,11 @@ class Runner(Topic):
             try:
                 code = process.wait(timeout=max(1, limit))
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
                 code = None
+            finally:
+                if process.poll() is None:  # after the limit, or when this runner is ended
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
         tail = errors.read_text(errors="replace").strip().splitlines()[-12:]
         return log.read_text(errors="replace"), code, tail
 
@@ -94,24 +123,24 @@ class Runner(Topic):
         planned = row.workload.planned_bytes if bare is None else int(1.25 * bare["peak"]) + 2 * GIB
         self.require_headroom(planned)
         command, trace, wrapped = self.program(row), None, []
-        if row.share:
+        kept["estimate"] = row.estimate
+        if row.share and row.way != "no_budget":
             kept["budget_bytes"] = budget = self.budget(row)
             kept["bare_peak_bytes"] = bare["peak"]
         if row.kind == "explicit":
             command += ["--offload", row.way, "--memory-limit", budget]
         if row.kind == "spillway":
-            trace = self.work / f"{row.workload.name}-{matrix.share_text(row.share).rstrip('%')}-{row.way}.swt"
-            trace.unlink(missing_ok=True)
+            trace = self.work / (row.name.replace("/", "-").replace("%", "") + ".swt")
             wrapped = [self.build / "bin/spillway", "run", "--trace", trace]
             if row.way == "record":
                 wrapped += ["--mode", "off", "--telemetry-sample", "100%"]
             elif row.way == "adaptive_plan":
-                plan = self.plans.get((row.workload.name, row.share))
+                plan = self.plans.get((row.workload.name, row.share, row.round))
                 expect(plan is not None, "not run: the adaptive row left no trace to plan from")
-                expect(self.answer(plan, min(90, self.left() - row.least_seconds)) is not None, f"not run: spillway plan: {plan.get('error')}")
+                expect(self.answer(plan, min(30, self.left() - row.estimate)) is not None, f"not run: spillway plan: {plan.get('error')}")
                 wrapped += ["--policy", plan["file"]]
-            else:
-                wrapped += ["--device-budget", budget, "--mode", row.mode]
+            elif row.way != "no_budget":
+                wrapped += ["--device-budget", budget, "--mode", row.way]
             wrapped += ["--"]
         text, code, tail = self.execute([*wrapped, *command], min(row.limit_seconds, self.left()))
         run = figures.read_lines(text)
@@ -142,8 +171,6 @@ class Runner(Topic):
             self.make_plan(row, trace)
         if row.way == "record":
             self.predict(row, trace)
-        if trace is not None and row.way not in ("adaptive", "record"):
-            trace.unlink(missing_ok=True)
 
     def note_times(self, row, run):
         kept = self.figures
@@ -163,7 +190,7 @@ class Runner(Topic):
         kept = self.figures
         stats = self.stats(trace)
         device = stats["devices"][0]
-        if row.share:
+        if "budget_bytes" in kept:
             kept["peak_bytes"] = device["resident_peak"] + device["reserved"]
             kept["peak_by"] = "the trace, with Spillway's own memory"
         kept["trace"] = {"bytes": trace.stat().st_size, "launches": stats["launches"], "dropped_events": stats["dropped_events"],
@@ -171,10 +198,16 @@ class Runner(Topic):
                          "moved_out": device["moved_out"], "managed_bytes": stats["allocations"]["managed"]["bytes"]}
 
     def note_bare(self, row, run):
-        expect(run["finish"] and self.figures["seconds_a_step"], "it printed no steps or no end")
+        kept = self.figures
+        expect(run["finish"] and kept["seconds_a_step"], "it printed no steps or no end")
         if row.workload.name not in self.bare:
-            self.bare[row.workload.name] = {"run": run, "median": self.figures["seconds_a_step"]["median"], "peak": run["finish"]["peak_bytes"],
-                                            "allocated": run["finish"]["allocated_bytes"], "describe": run["describe"]}
+            kept["results"] = [step["result"] for step in run["steps"]]
+            self.keep_bare(row, kept, kept["results"])
+
+    def keep_bare(self, row, kept, results):
+        self.bare[row.workload.name] = {"run": {"steps": [{"result": result} for result in results]}, "median": kept["seconds_a_step"]["median"],
+                                        "peak": kept["finish"]["peak_bytes"], "allocated": kept["finish"]["allocated_bytes"],
+                                        "describe": kept["describe"]}
 
     def compare(self, row, run):
         """Against the bare run: results, time, and what the hardware allows."""
@@ -185,13 +218,13 @@ class Runner(Topic):
         kept["correct"] = agreement["largest_difference"] <= allowed
         median = kept["seconds_a_step"]["median"]
         kept["times_bare"] = median / bare["median"]
-        if row.share:
+        if "budget_bytes" in kept:
             about = bare["describe"]
             kept["limits"] = figures.limits(bare["median"], bare["allocated"], kept["budget_bytes"], about["touched_bytes"], about["writes"],
                                             self.link)
             kept["share_of_limit"] = kept["limits"]["seconds"] / median
             kept["within_budget"] = "peak_bytes" not in kept or kept["peak_bytes"] <= kept["budget_bytes"]
-            plan = self.plans.get((row.workload.name, row.share))
+            plan = self.plans.get((row.workload.name, row.share, row.round))
             if row.way == "adaptive_plan" and plan and plan.get("figures"):
                 kept["prediction"] = figures.prediction(plan["figures"], plan["launches"], plan["steps"], median)
         expect(kept["correct"], f"results differ from the bare run's by {agreement['largest_difference']:.2g} of them; {allowed:g} is allowed")
@@ -226,7 +259,7 @@ class Runner(Topic):
 
     def make_plan(self, row, trace):
         file = trace.with_suffix(".toml")
-        self.plans[(row.workload.name, row.share)] = {"row": self.figures, **self.ask_plan(trace, self.figures["budget_bytes"], file)}
+        self.plans[(row.workload.name, row.share, row.round)] = {"row": self.figures, **self.ask_plan(trace, self.figures["budget_bytes"], file)}
 
     def predict(self, row, trace):
         """From a run where all fits: what each budget would cost, before any run under it."""
@@ -256,15 +289,58 @@ class Runner(Topic):
             text += f", {100 * kept['share_of_limit']:.0f}% of what the hardware allows"
         print(text, flush=True)
 
+    def all_rows(self, rows):
+        self.step("link", self.measure_link)
+        for row in rows:
+            if self.left() < row.estimate:
+                self.result["not_run"].append(row.name)
+                continue
+            print(f"[{time.monotonic() - self.began:3.0f} s gone, {max(0, self.left()):3.0f} s left] {row.name}, about {row.estimate:.0f} s", flush=True)
+            self.step(row.name, self.run_row, row)
+        self.note_plans()
+
+    def close(self, rows):
+        """Whatever ended the call: what was not run is said, and what there is lies in two files."""
+        for asked in [*self.plans.values(), *self.predictions]:
+            self.answer(asked, 0)  # none goes on beyond this call
+        self.result["not_run"] = [row.name for row in rows if row.name not in self.result["steps"]]
+        if self.result["not_run"]:
+            print("not run, for lack of time: " + ", ".join(self.result["not_run"]))
+        self.archive()
+        return self.finish()
+
+
+def seconds_of(file):
+    """What rows took in an earlier call, by name."""
+    return {name: row["seconds"] for name, row in json.loads(pathlib.Path(file).read_text())["steps"].items() if row.get("seconds")}
+
+
+def show_plan(arguments):
+    """What would be run and what it should take, part by part; what does not fit into --limit by these estimates is marked."""
+    known = seconds_of(arguments.resume) if arguments.resume else {}
+    chosen = bool(arguments.part or arguments.only or arguments.shares or arguments.rounds > 1)
+    for part in [arguments.part] if chosen else matrix.PARTS:
+        rows = matrix.plan(part, arguments.only, arguments.shares, arguments.rounds)
+        at, late, late_rows = LINK_SECONDS, 0, 0
+        print(f"part {part}, --limit {arguments.limit:.0f}:" if part else f"--limit {arguments.limit:.0f}:")
+        print(f"  {'':>5} {LINK_SECONDS:4.0f} s  link")
+        for row in rows:
+            seconds = known.get(row.name, row.estimate)
+            fits = at + seconds <= arguments.limit - RESERVE_SECONDS
+            print(f"  {at:5.0f} {seconds:4.0f} s  {row.name}{'' if fits else '  (only if time is left)'}")
+            at, late, late_rows = (at + seconds, late, late_rows) if fits else (at, late + seconds, late_rows + 1)
+        print(f"  {at:5.0f} s: {len(rows) - late_rows} rows; {late_rows} more, of {late:.0f} s, if time is left")
+
 
 def parse(words):
     parser = argparse.ArgumentParser(prog="run.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
-    parser.set_defaults(limit=540.0)
-    parser.add_argument("--part", type=int, choices=matrix.PARTS, help="a third of the default table (default: all of it)")
+    parser.set_defaults(limit=float(matrix.PART_SECONDS))
+    parser.add_argument("--part", type=int, choices=tuple(matrix.PARTS), help="a third of the default table (default: all of it)")
     parser.add_argument("--shares", help="budgets in place of the default ones, as percentages of the bare peak: 100,80,65,50,35")
     parser.add_argument("--rounds", type=int, default=1, help="how often the ways are run in turn (default %(default)s)")
-    parser.add_argument("--list", action="store_true", help="print the rows and run nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the rows with what they should take, and run nothing")
+    parser.add_argument("--resume", metavar="FILE", help="take over the rows that this result has, and run the others")
     arguments = parser.parse_args(words)
     arguments.words = words
     arguments.mode = ""
@@ -275,32 +351,28 @@ def parse(words):
             parser.error(f"--shares {arguments.shares} is no list of percentages such as 80,50")
         if not all(0 < share <= 1 for share in arguments.shares):
             parser.error("--shares must be from 1 to 100")
+    if arguments.resume and not pathlib.Path(arguments.resume).is_file():
+        parser.error(f"--resume {arguments.resume}: there is no such file")
     return arguments
 
 
 def main(words):
     arguments = parse(words)
-    rows = matrix.plan(arguments.part, arguments.only, arguments.shares, arguments.rounds)
-    if arguments.list:
-        for row in rows:
-            print(f"{row.name}  (at least {row.least_seconds:.0f} s)")
-        print(f"{len(rows)} rows")
+    if arguments.dry_run:
+        show_plan(arguments)
         return 0
-    runner = Runner(f"benchmarks-part{arguments.part}" if arguments.part else "benchmarks", arguments)
+    rows = matrix.plan(arguments.part, arguments.only, arguments.shares, arguments.rounds)
     if not rows:
-        print(f"no row matches --only {arguments.only}; see --list")
+        print(f"no row matches --only {arguments.only}; see --dry-run")
         return 2
+    end_by_signal()
+    runner = Runner(f"benchmarks-part{arguments.part}" if arguments.part else "benchmarks", arguments)
     runner.shares = {(row.workload.name, row.share) for row in rows if row.share}
-    runner.step("link", runner.measure_link)
-    for row in rows:
-        if runner.left() < row.least_seconds:
-            runner.result["not_run"].append(row.name)
-            continue
-        runner.step(row.name, runner.run_row, row)
-    runner.note_plans()
-    if runner.result["not_run"]:
-        print("not run, for lack of time: " + ", ".join(runner.result["not_run"]))
-    return runner.finish()
+    try:
+        runner.all_rows(runner.resume(arguments.resume, rows) if arguments.resume else rows)
+    finally:
+        code = runner.close(rows)
+    return code
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
+import tarfile
 import time
 
 MIB = 1 << 20
@@ -87,6 +89,20 @@ class Topic:
     def save(self):
         path = self.out / f"{self.name}.json"
         path.write_text(json.dumps(self.result, indent=1) + "\n")
+
+    def archive(self, most=15 * MIB):
+        """Logs, traces and plans in one file beside the result, small ones first; what would make it larger than `most` is left out, and named."""
+        path, held, left_out = self.out / f"{self.name}.tar.gz", 0, []
+        files = sorted((file for file in self.work.rglob("*") if file.is_file()), key=lambda file: (file.stat().st_size, str(file)))
+        with tarfile.open(path, "w:gz") as archive:
+            for file in files:
+                size = file.stat().st_size
+                if held + size > most:
+                    left_out.append(f"{file.relative_to(self.work)} ({size} bytes)")
+                    continue
+                held += size
+                archive.add(file, f"{self.name}/{file.relative_to(self.work)}")
+        self.result["left_out_of_archive"] = left_out
 
     def finish(self):
         self.result["passed"], self.result["failed"] = len(self.passed), len(self.failed)
@@ -165,3 +181,10 @@ def add_arguments(parser):
     parser.add_argument("--mode", default=os.environ.get("SPILLWAY_TEST_MODE", ""), help="policy mode of the budgeted runs")
     parser.add_argument("--only", default="", help="run the steps whose names match this expression")
     parser.add_argument("--limit", type=float, default=460, help="seconds for the whole topic (default %(default)s)")
+
+
+def end_by_signal():
+    """SIGTERM ends the script as an error would, so that what it has is written down."""
+    def end(number, frame):
+        sys.exit(128 + number)
+    signal.signal(signal.SIGTERM, end)

@@ -34,7 +34,7 @@ if words[0] == "plan":
 '''
 
 WORKLOAD = '''
-import os, sys
+import os, sys, time
 sys.path.insert(0, WORKLOADS)
 import common
 
@@ -47,6 +47,8 @@ def run(arguments):
     meter.describe("fake", None, True)
     def step(index):
         clock["now"] += 0.01 * slower * (3 if index < 2 else 1)
+        if os.environ.get("FAKE_SLEEP") and slower == 3 and index == 5:
+            time.sleep(60)
         if os.environ.get("FAKE_WRONG") and slower == 50:
             return 1.5
         return 1.0 / (index + 1)

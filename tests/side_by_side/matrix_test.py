@@ -41,12 +41,39 @@ class Plan(unittest.TestCase):
         self.assertEqual({row.share for row in rows if row.workload.name == "stream"}, {0, 0.8, 0.35})
         self.assertEqual({row.share for row in rows if row.workload.name == "fits_train"}, {0, matrix.FITS})
 
-    def test_the_default_subset_leaves_out_what_is_named_and_only_brings_it_back(self):
+    def test_a_part_has_its_acceptance_rows_within_its_time(self):
+        """By the estimates, with 30 s for the link, the archive and the interpreter's own starts."""
+        training = [f"train_states/{share}%/{way}" for share in (65, 50)
+                    for way in ("adaptive", "zero_offload", "demand", "alloc_prefetch", "adaptive_plan", "arrival")]
+        wanted = {1: ["train_states/bare", "train_states/record", *training, "train_compute/65%/adaptive", "train_compute/65%/save_on_cpu",
+                      "train_compute/65%/zero_offload", "train_compute/65%/demand", "train_compute/65%/alloc_prefetch"],
+                  2: ["kv_transformers/50%/adaptive", "kv_transformers/50%/offloaded_cache", "decode_1/50%/adaptive", "decode_1/50%/pipeline",
+                      "decode_1/record", "decode_1/50%/adaptive_plan", "kv_long/50%/adaptive", "kv_long/50%/kv_pipeline", "decode_16/65%/adaptive",
+                      "experts/50%/adaptive"],
+                  3: [f"{name}/{way}" for name in ("fits_train", "fits_decode") for way in ("bare/3", "fits/no_budget/3", "fits/adaptive/3")] +
+                     [f"{name}/50%/adaptive" for name in ("stream", "out_of_core", "block", "random", "embedding")]}
+        self.assertEqual(set(wanted), set(matrix.PARTS))
+        for part, names in wanted.items():
+            at, run = 30, []
+            for row in matrix.part_rows(part):
+                if at + row.estimate <= matrix.PART_SECONDS:
+                    at += row.estimate
+                    run.append(row.name)
+            self.assertEqual([name for name in names if name not in run], [], f"part {part}")
+
+    def test_only_brings_back_what_the_default_table_leaves_out(self):
         self.assertNotIn("stream/50%/arrival", [row.name for row in matrix.plan(3)])
         self.assertIn("stream/50%/arrival", [row.name for row in matrix.plan(3, only="^stream/")])
-        ways = [(row.share, row.way) for row in matrix.plan(1) if row.workload.name == "train_states"]
-        self.assertIn((0.65, "arrival"), ways)
-        self.assertNotIn((0.5, "arrival"), ways)
+
+    def test_a_name_is_read_back(self):
+        for row in matrix.plan() + matrix.plan(only="", shares=(0.8,), rounds=2):
+            name, text = row.name.split("/", 1)
+            self.assertEqual(matrix.row_of(matrix.BY_NAME[name], text), row)
+
+    def test_every_way_has_an_estimate(self):
+        for row in matrix.plan() + matrix.plan(only="."):
+            self.assertGreater(row.estimate, 4, row.name)
+            self.assertLess(row.estimate, 60, row.name)
 
     def test_every_workload_has_adaptive_in_the_default_subset(self):
         names = {row.workload.name for row in matrix.plan() if row.way == "adaptive"}
@@ -63,7 +90,7 @@ class Plan(unittest.TestCase):
 
     def test_every_row_has_a_limit_well_below_a_part(self):
         for row in matrix.plan():
-            self.assertLess(row.least_seconds, row.limit_seconds)
+            self.assertLess(row.estimate, row.limit_seconds)
             self.assertLess(row.limit_seconds, 180)
 
     def test_managed_memory_stays_small(self):

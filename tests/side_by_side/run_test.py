@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -21,17 +22,21 @@ class RunTest(unittest.TestCase):
         self.temporary = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.temporary.name)
         self.before = {name: os.environ.get(name) for name in ("PATH", "FAKE_WRONG")}
-        self.kept = (run.HERE, matrix.WORKLOADS)
+        self.kept = (run.HERE, matrix.WORKLOADS, matrix.BY_NAME, matrix.PARTS)
         fakes.make(self.folder, ROOT / "benchmarks/workloads")
         run.HERE = self.folder
         pace = matrix.Pace(3, 4, 60)
+        costs = dict.fromkeys(("bare", "adaptive", "by_hand", "demand", "alloc_prefetch", "arrival", "adaptive_plan", "record", "no_budget"), 1)
         matrix.WORKLOADS = (
-            matrix.Workload("fake", "fake.py", (), ("by_hand",), 1, (0.8, 0.5), "a stand-in", bare=pace, learned=pace, static=pace, slow=pace, by_hand=pace,
-                            skip_later=(), start_seconds=1),
-            matrix.Workload("fits_fake", "fake.py", (), (), 1, (matrix.FITS,), "another", bare=pace, learned=pace, start_seconds=1))
+            matrix.Workload("fake", "fake.py", (), ("by_hand",), 1, (0.8, 0.5), "a stand-in", costs, bare=pace, learned=pace, static=pace, slow=pace,
+                            by_hand=pace),
+            matrix.Workload("fits_fake", "fake.py", (), (), 1, (matrix.FITS,), "another", costs, bare=pace, learned=pace))
+        matrix.BY_NAME = {workload.name: workload for workload in matrix.WORKLOADS}
+        both = "{0}/adaptive {0}/by_hand {0}/demand {0}/alloc_prefetch {0}/adaptive_plan {0}/arrival"
+        matrix.PARTS = {1: (("fake", f"bare {both.format('80%')} record {both.format('50%')} bare/2"), ("fits_fake", "bare fits/no_budget fits/adaptive"))}
 
     def tearDown(self):
-        run.HERE, matrix.WORKLOADS = self.kept
+        run.HERE, matrix.WORKLOADS, matrix.BY_NAME, matrix.PARTS = self.kept
         for name, value in self.before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -43,7 +48,7 @@ class RunTest(unittest.TestCase):
         self.output = io.StringIO()
         with contextlib.redirect_stdout(self.output):
             code = run.main(["--build", str(self.folder / "build"), "--out", str(self.folder / "out"), "--work", str(self.folder / "work"), *words])
-        files = list((self.folder / "out").glob("*.json"))
+        files = sorted((self.folder / "out").glob("*.json"))
         return code, json.loads(files[0].read_text()) if files else None
 
     def test_every_way_is_run_and_compared_with_bare(self):
@@ -96,6 +101,74 @@ class RunTest(unittest.TestCase):
         code, result = self.start("--part", "1", "--limit", str(run.RESERVE_SECONDS + 1))
         self.assertIn("fake/bare", result["not_run"])
         self.assertIn("not run, for lack of time", self.output.getvalue())
+        self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()), ["benchmarks-part1.json", "benchmarks-part1.tar.gz"])
+
+    def test_a_later_call_goes_on_where_an_earlier_one_ended(self):
+        code, whole = self.start("--part", "1")
+        cut = {**whole, "steps": {name: row for name, row in whole["steps"].items() if "/50%/" not in name}}
+        cut["steps"]["fake/50%/adaptive"] = whole["steps"]["fake/50%/adaptive"]
+        file = self.folder / "earlier.json"
+        file.write_text(json.dumps(cut))
+        code, result = self.start("--part", "1", "--resume", str(file))
+        self.assertEqual(code, 0, self.output.getvalue())
+        self.assertEqual(set(result["steps"]), set(whole["steps"]))
+        rows = result["steps"]
+        self.assertTrue(rows["fake/80%/demand"]["resumed"])
+        self.assertNotIn("resumed", rows["fake/50%/demand"])
+        # Its plan needs the trace, which is gone.
+        self.assertNotIn("resumed", rows["fake/50%/adaptive"])
+        self.assertEqual(rows["fake/50%/demand"]["agreement"]["compared"], 7)
+        self.assertEqual(rows["fake/50%/demand"]["budget_bytes"], 500)
+        self.assertNotIn("fake/80%/demand, about", self.output.getvalue())
+
+    def test_what_is_there_is_kept_when_the_call_is_ended(self):
+        class Ended(SystemExit):
+            pass
+
+        def end(runner, row):
+            if row.way == "demand":
+                raise Ended(143)
+            return run_row(runner, row)
+
+        run_row, run.Runner.run_row = run.Runner.run_row, end
+        try:
+            with self.assertRaises(Ended):
+                self.start("--part", "1")
+        finally:
+            run.Runner.run_row = run_row
+        result = json.loads((self.folder / "out/benchmarks-part1.json").read_text())
+        self.assertEqual(result["steps"]["fake/80%/adaptive"]["result"], "pass")
+        self.assertIn("fake/50%/demand", result["not_run"])
+        with tarfile.open(self.folder / "out/benchmarks-part1.tar.gz") as archive:
+            self.assertIn("benchmarks-part1/fake-80-adaptive.swt", archive.getnames())
+
+    def test_a_row_beyond_its_limit_is_ended_and_keeps_what_it_has(self):
+        os.environ["FAKE_SLEEP"] = "1"
+        limits, matrix.Row.limit_seconds = matrix.Row.limit_seconds, property(lambda row: 2.5)
+        try:
+            code, result = self.start("--only", "80%/arrival")
+        finally:
+            matrix.Row.limit_seconds = limits
+            del os.environ["FAKE_SLEEP"]
+        row = result["steps"]["fake/80%/arrival"]
+        self.assertEqual((row["status"], row["exit_code"], row["result"]), ("timed_out", None, "pass"), self.output.getvalue())
+        self.assertEqual(row["seconds_a_step"]["count"], 2)
+
+    def test_a_dry_run_prints_order_and_time_and_runs_nothing(self):
+        code, result = self.start("--dry-run", "--limit", "27")
+        self.assertEqual((code, result), (0, None))
+        text = self.output.getvalue()
+        self.assertIn("      6    1 s  fake/bare\n      7    1 s  fake/80%/adaptive\n", text)
+        self.assertIn("     14    1 s  fake/50%/adaptive\n     15    1 s  fake/50%/by_hand  (only if time is left)\n", text)
+        self.assertIn("15 s: 9 rows; 9 more, of 9 s, if time is left", text)
+
+    def test_a_dry_run_goes_by_what_an_earlier_call_took(self):
+        code, result = self.start("--part", "1")
+        file = self.folder / "out/benchmarks-part1.json"
+        result["steps"]["fake/80%/demand"]["seconds"] = 400
+        file.write_text(json.dumps(result))
+        self.start("--dry-run", "--resume", str(file))
+        self.assertIn(" 400 s  fake/80%/demand\n", self.output.getvalue())
 
     def test_a_card_that_is_nearly_full_is_refused(self):
         fakes.make(self.folder, ROOT / "benchmarks/workloads", free_mib=20000)
@@ -108,8 +181,10 @@ class RunTest(unittest.TestCase):
         code, result = self.start("--only", "fits_fake")
         self.assertEqual(code, 0, self.output.getvalue())
         self.assertEqual([name for name in result["steps"] if name != "link"],
-                         ["fits_fake/bare", "fits_fake/fits/adaptive", "fits_fake/bare/2", "fits_fake/fits/adaptive/2", "fits_fake/bare/3",
-                          "fits_fake/fits/adaptive/3"])
+                         [f"fits_fake/{way}{turn}" for turn in ("", "/2", "/3") for way in ("bare", "fits/no_budget", "fits/adaptive")])
+        rows = result["steps"]
+        self.assertNotIn("--device-budget", rows["fits_fake/fits/no_budget"]["commands"][0])
+        self.assertIn("--device-budget", rows["fits_fake/fits/adaptive"]["commands"][0])
 
     def test_a_missing_row_and_bad_shares_are_said(self):
         self.assertEqual(self.start("--only", "nothing_like_it")[0], 2)
