@@ -1,14 +1,16 @@
 """From the runner's JSON to tables, pictures and the README's short table.
 
-    benchmarks/report.py docs/results/*-benchmarks-part*.json     # writes docs/benchmarks.md and docs/pictures/benchmarks-*.svg
-    benchmarks/report.py FILE... --readme                         # prints the short table
+    benchmarks/report.py docs/results/*-benchmarks-part*.json
 
-A row that is in several files is taken from the last one named. Pictures are drawn by matplotlib (Debian: python3-matplotlib); the same
-input gives the same files.
+writes docs/benchmarks.md, docs/pictures/benchmarks-*.svg, and the short table between the markers in README.md. A row that is in several files
+is taken from the last one named; a row of the default table that is in none stands there as not run. Pictures are drawn by matplotlib
+(Debian: python3-matplotlib); the same input gives the same files.
 """
 import argparse
 import json
 import pathlib
+import re
+import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,6 +29,7 @@ NAMES = {"adaptive": "**Spillway adaptive**", "adaptive_plan": "**Spillway adapt
          "cpu_offload": "cpu_offload (accelerate)", "device_map": "device_map (accelerate)",
          "expert_cache": "expert cache, by hand", "host_tables": "tables in host memory",
          "zero_copy": "zero-copy, by hand"}
+FITS_NAMES = {"no_budget": "without a budget", "adaptive": "with a budget that has room for all"}
 TARGETS = (
     # name, (workload, share) or None for all, function of the rows of that share -> (reached, goal) or None
     ("at least 3 times as fast as raw managed memory", "train", lambda rows: ratio(rows, "demand", "adaptive"), 3.0),
@@ -44,7 +47,10 @@ def load(files):
         if result.get("topic") != "benchmarks":
             raise SystemExit(f"{file}: is no result of benchmarks/run.sh (topic '{result.get('topic')}')")
         runs.append({"file": pathlib.Path(file).name, **{key: result.get(key) for key in ("date", "machine", "command", "link", "not_run")}})
-        rows.update({name: row for name, row in result["steps"].items() if "workload" in row})
+        rows.update({name: row for name, row in result["steps"].items() if row.get("workload") in matrix.BY_NAME})
+    for row in matrix.default_rows():
+        if row.name not in rows:
+            rows[row.name] = {"workload": row.workload.name, "way": row.way, "kind": row.kind, "share": row.share, "round": row.round, "result": "not run"}
     return {"runs": runs, "rows": rows}
 
 
@@ -65,7 +71,7 @@ def rows_of(data, workload, share):
     chosen = {}
     for way, all_rounds in found.items():
         timed = sorted((row for row in all_rounds if good(row)), key=median)
-        chosen[way] = timed[len(timed) // 2] if timed else all_rounds[0]
+        chosen[way] = timed[len(timed) // 2] if timed else min(all_rounds, key=lambda row: row.get("result") == "not run")
     return chosen
 
 
@@ -98,6 +104,8 @@ def table(head, lines):
 
 def note(row):
     """What a reader must know beside the figures."""
+    if row.get("result") == "not run":
+        return "not run"
     if row.get("status") == "out_of_memory":
         return "does not fit"
     if row.get("result") == "fail":
@@ -137,8 +145,10 @@ def ways_in_order(rows):
 def workload_text(data, workload):
     bare = rows_of(data, workload.name, 0).get("bare")
     shares = shares_of(data, workload.name)
-    if bare is None or workload.shares == (matrix.FITS,):
+    if workload.shares == (matrix.FITS,):
         return ""
+    if not any(good(row) for share in (0, *shares) for row in rows_of(data, workload.name, share).values()):
+        return f"### {workload.name}\n\nNot run.\n\n"
     lines = [row_line(0, "bare, all of it fits", bare)]
     for share in shares:
         rows = rows_of(data, workload.name, share)
@@ -169,14 +179,14 @@ def fits_text(data):
         for row in data["rows"].values():
             if row["workload"] == workload.name and good(row):
                 pairs.setdefault(row["way"], []).append(median(row))
-        if "bare" not in pairs or "adaptive" not in pairs:
-            continue
-        middle = {way: sorted(values)[len(values) // 2] for way, values in pairs.items()}
-        lines.append([workload.name, workload.what, milliseconds(middle["bare"]), milliseconds(middle["adaptive"]),
-                      f"{middle['adaptive'] / middle['bare']:.4f}", f"{len(pairs['adaptive'])} in turn"])
-    if not lines:
-        return ""
-    return "## Where all fits\n\n" + table(["workload", "what", "bare ms", "under Spillway, traced, ms", "ratio", "runs"], lines) + "\n"
+        middle = {way: statistics.median(values) for way, values in pairs.items()}
+        for way, name in FITS_NAMES.items():
+            if "bare" in middle and way in middle:
+                lines.append([workload.name, workload.what, name, milliseconds(middle["bare"]), milliseconds(middle[way]),
+                              f"{middle[way] / middle['bare']:.4f}", f"{len(pairs[way])} in turn"])
+            else:
+                lines.append([workload.name, workload.what, name, "-", "-", "-", "not run"])
+    return "## Where all fits\n\n" + table(["workload", "what", "under Spillway, traced", "bare ms", "ms", "ratio", "runs"], lines) + "\n"
 
 
 def prediction_lines(data):
@@ -265,8 +275,9 @@ def head_text(data):
         if link:
             text += f"; pinned copies reach {link['in'] / 1e9:.1f} GB/s in, {link['out'] / 1e9:.1f} out, {link['both'] / 1e9:.1f} both at once"
         text += ".\n"
-        if run.get("not_run"):
-            text += f"  Not run, for lack of time: {', '.join(run['not_run'])}.\n"
+    missing = [name for name, row in data["rows"].items() if row.get("result") == "not run"]
+    if missing:
+        text += f"\nNot run: {', '.join(missing)}.\n"
     return text + "\n"
 
 
@@ -283,6 +294,13 @@ def page(data, pictures):
     return text + fits_text(data) + prediction_text(data) + learning_text(data)
 
 
+def short(row):
+    """A row's milliseconds, or why it has none."""
+    if row is None or row.get("result") == "not run":
+        return "not run"
+    return milliseconds(median(row)) if good(row) else "does not fit" if row.get("status") == "out_of_memory" else "failed"
+
+
 def readme_text(data):
     """The short table: for each workload and budget bare, adaptive, the best explicit code and raw managed memory."""
     lines = []
@@ -290,20 +308,34 @@ def readme_text(data):
         for share in shares_of(data, workload.name):
             rows = rows_of(data, workload.name, share)
             bare, adaptive = rows_of(data, workload.name, 0).get("bare"), rows.get("adaptive")
-            if share == matrix.FITS or not good(bare) or not good(adaptive):
+            if share == matrix.FITS:
+                continue
+            if not good(bare) or not good(adaptive):
+                lines.append([workload.what, matrix.share_text(share), short(bare), short(adaptive), *["-"] * 4])
                 continue
             explicit = [way for way in ways_in_order(rows) if rows[way]["kind"] == "explicit" and good(rows[way])]
-            best = f"{milliseconds(median(rows[explicit[0]]))} ({NAMES.get(explicit[0], explicit[0])})" if explicit else "none fits"
-            others = [milliseconds(median(rows[way])) if good(rows.get(way)) else "-" for way in ("alloc_prefetch", "demand")]
+            tried = [row for row in rows.values() if row["kind"] == "explicit" and row.get("result") != "not run"]
+            best = f"{milliseconds(median(rows[explicit[0]]))} ({NAMES.get(explicit[0], explicit[0])})" if explicit else "none fits" if tried else "not run"
+            others = [short(rows.get(way)) for way in ("alloc_prefetch", "demand")]
             lines.append([workload.what, matrix.share_text(share), milliseconds(median(bare)), f"**{milliseconds(median(adaptive))}**",
                           milliseconds(adaptive["limits"]["seconds"]), best, *others])
     machine = data["runs"][-1]
-    return ("<!-- benchmarks: made by benchmarks/report.py --readme -->\n" +
+    return (README_BEGIN + "\n" +
             table(["what, ms a step", "budget", "bare", "Spillway", "limit", "best explicit code", "one prefetch", "raw managed"], lines) +
             f"\nMedians, {machine['machine']['card']}, {machine['date'][:10]}; all rows, worse ones too, with commands and raw figures: "
-            "[docs/benchmarks.md](docs/benchmarks.md).\n<!-- end of benchmarks -->\n")
+            "[docs/benchmarks.md](docs/benchmarks.md).\n" + README_END + "\n")
 
 
+def put_into_readme(path, text):
+    """Between the markers, which stay."""
+    page = path.read_text()
+    begin, end = page.find(README_BEGIN), page.find(README_END)
+    if begin < 0 or end < begin:
+        raise SystemExit(f"{path}: the markers '{README_BEGIN}' and '{README_END}' are missing, so there is no place for the short table")
+    path.write_text(page[:begin] + text.rstrip("\n") + page[end + len(README_END):])
+
+
+README_BEGIN, README_END = "<!-- benchmarks: made by benchmarks/report.py -->", "<!-- end of benchmarks -->"
 COLOURS = {"adaptive": "#1b6ca8", "adaptive_plan": "#4f9bd0", "arrival": "#b9d3e6", "alloc_prefetch": "#c9c9c9", "demand": "#9a9a9a"}
 EXPLICIT_COLOUR = "#d08a3c"
 
@@ -365,18 +397,17 @@ def main(words=None):
     parser = argparse.ArgumentParser(prog="report.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", help="results of benchmarks/run.sh")
     parser.add_argument("--docs", default=str(HERE.parent / "docs"), help="folder for benchmarks.md and pictures/ (default docs)")
-    parser.add_argument("--readme", action="store_true", help="print the README's short table, and write nothing")
+    parser.add_argument("--readme", default=str(HERE.parent / "README.md"), help="the page that gets the short table (default README.md)")
     parser.add_argument("--no-pictures", action="store_true")
     arguments = parser.parse_args(words)
     data = load(arguments.files)
-    if arguments.readme:
-        print(readme_text(data), end="")
-        return 0
-    docs = pathlib.Path(arguments.docs)
+    docs, readme = pathlib.Path(arguments.docs), pathlib.Path(arguments.readme)
     (docs / "pictures").mkdir(parents=True, exist_ok=True)
     pictures = {} if arguments.no_pictures else draw(data, docs / "pictures")
     (docs / "benchmarks.md").write_text(page(data, pictures))
-    print(f"{docs / 'benchmarks.md'} and {len(pictures)} pictures, from {len(data['rows'])} rows")
+    put_into_readme(readme, readme_text(data))
+    run = sum(row.get("result") != "not run" for row in data["rows"].values())
+    print(f"{docs / 'benchmarks.md'}, {len(pictures)} pictures and the table in {readme}, from {run} rows; {len(data['rows']) - run} were not run")
     return 0
 
 

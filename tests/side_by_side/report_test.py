@@ -27,6 +27,9 @@ class Report(unittest.TestCase):
 
     def start(self, *words):
         output = io.StringIO()
+        readme = self.folder / "README.md"
+        readme.write_text(f"# A page\n\n{report.README_BEGIN}\n{report.README_END}\n\n## And more\n")
+        words = (*words, "--readme", str(readme))
         with contextlib.redirect_stdout(output):
             self.assertEqual(report.main(list(words)), 0)
         return output.getvalue()
@@ -37,14 +40,16 @@ class Report(unittest.TestCase):
 
     def test_the_page_says_machine_date_command_and_figures(self):
         page = self.page(made_up.result())
-        for text in ("Made-up card", "2026-01-02", "benchmarks/run.sh --made-up", "left/out", "50.0 GB/s in",
+        for text in ("Made-up card", "2026-01-02", "benchmarks/run.sh --made-up", "50.0 GB/s in",
                      "| 65% | **Spillway adaptive** | 200.0 | 200.0 to 200.0 (5) | 2.00 |", "| 65% | raw managed memory | 4,000 |"):
             self.assertIn(text, page)
         # 7.5 of 8 GiB are in use; at half of 8 GiB 3.5 GiB must cross each way.
         self.assertIn("At 50%: 3.50 GiB must come in and 3.50 GiB go out a step", page)
 
     def test_where_all_fits_a_ratio_is_given(self):
-        self.assertIn("| 1.0030 | 3 in turn |", self.page(made_up.result((3,))))
+        page = self.page(made_up.result((3,)))
+        for name in ("without a budget", "with a budget that has room for all"):
+            self.assertIn(f"| {name} | 100.0 | 100.3 | 1.0030 | 3 in turn |", page)
 
     def test_targets_are_met_or_missed_by_the_rows(self):
         result = made_up.result((1,))
@@ -81,11 +86,35 @@ class Report(unittest.TestCase):
         self.assertIn("| 65% | **Spillway adaptive** | 123.0 |", page)
         self.assertIn("(results/b.json)", page)
 
-    def test_the_short_table_is_between_markers(self):
-        text = self.start(self.write(made_up.result()), "--readme")
-        self.assertTrue(text.startswith("<!-- benchmarks"))
-        self.assertTrue(text.endswith("<!-- end of benchmarks -->\n"))
-        self.assertIn("| 65% | 100.0 | **200.0** | 100.0 | 250.0 (ZeRO-Offload style) | 800.0 | 4,000 |", text)
+    def test_the_short_table_comes_between_the_markers_of_the_readme(self):
+        files = [self.write(made_up.result())]
+        for _ in range(2):  # a second time replaces it
+            self.start(*files, "--docs", str(self.folder / "docs"), "--no-pictures")
+            text = (self.folder / "README.md").read_text()
+            self.assertTrue(text.startswith(f"# A page\n\n{report.README_BEGIN}\n| what, ms a step |"))
+            self.assertTrue(text.endswith(f"[docs/benchmarks.md](docs/benchmarks.md).\n{report.README_END}\n\n## And more\n"))
+            self.assertIn("| 65% | 100.0 | **200.0** | 100.0 | 250.0 (ZeRO-Offload style) | 800.0 | 4,000 |", text)
+        with self.assertRaisesRegex(SystemExit, "markers"):
+            report.put_into_readme(pathlib.Path(files[0]), "")
+
+    def test_the_readme_of_this_repository_has_the_markers(self):
+        text = (pathlib.Path(report.HERE).parent / "README.md").read_text()
+        self.assertLess(text.find(report.README_BEGIN), text.find(report.README_END))
+        self.assertGreater(text.find(report.README_BEGIN), 0)
+
+    def test_rows_that_were_not_run_are_said_to_be(self):
+        result = made_up.result((1,))
+        del result["steps"]["train_states/50%/demand"]
+        for name in [name for name in result["steps"] if name.startswith("train_compute/50%")]:
+            del result["steps"][name]
+        page = self.page(result)
+        self.assertIn("| 50% | raw managed memory | - | - | - | - | - | not run |", page)
+        self.assertIn("### decode_1\n\nNot run.\n", page)
+        self.assertIn("| fits_train | train_compute with room for all of it | without a budget | - | - | - | not run |", page)
+        self.assertRegex(page, r"\nNot run: .*train_states/50%/demand.*kv_transformers/50%/adaptive")
+        text = (self.folder / "README.md").read_text()
+        self.assertRegex(text, r"\| 50% \| 100.0 \| \*\*200.0\*\* \| .* \| 800.0 \| not run \|")
+        self.assertIn("| 50% | 100.0 | not run | - | - | - | - |", text)
 
     def test_another_file_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "is no result of benchmarks/run.sh"):
