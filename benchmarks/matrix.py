@@ -181,15 +181,9 @@ def ways_of(workload, share):
 
 
 def expand(workload, shares, rounds):
-    """All rows of a workload but bare ones, in order. What is recorded where all fits comes after the first share."""
-    rows = []
-    for share in shares:
-        for turn in range(1, rounds + 1):
-            for way in ways_of(workload, share):
-                rows.append(Row(workload, share, way, turn))
-                if way == "adaptive_plan" and share == shares[0] and turn == 1:
-                    rows.append(Row(workload, 0, "record"))
-    return rows
+    """All rows of a workload but bare ones, in order. What is recorded where all fits comes last: then it is known what Spillway takes itself."""
+    rows = [Row(workload, share, way, turn) for share in shares for turn in range(1, rounds + 1) for way in ways_of(workload, share)]
+    return rows if workload.shares == (FITS,) else [*rows, Row(workload, 0, "record")]
 
 
 def part_rows(part):

@@ -49,6 +49,7 @@ class Runner(Topic):
         self.shares = set()  # (workload, share) of all rows
         self.plans = {}  # by (workload, share, round): what `spillway plan` was asked, with launches and steps of the trace
         self.predictions = []  # the same of runs where all fits
+        self.reserved = 0  # Spillway's own device memory, at most, by traces of runs under a budget
         self.result["topic"] = "benchmarks"
         self.result["command"] = shlex.join(["benchmarks/run.sh", *arguments.words])
         self.result["part"] = arguments.part
@@ -192,6 +193,7 @@ class Runner(Topic):
         device = stats["devices"][0]
         if "budget_bytes" in kept:
             kept["peak_bytes"] = device["resident_peak"] + device["reserved"]
+            self.reserved = max(self.reserved, device["reserved"])
             kept["peak_by"] = "the trace, with Spillway's own memory"
         kept["trace"] = {"bytes": trace.stat().st_size, "launches": stats["launches"], "dropped_events": stats["dropped_events"],
                          "resident_peak": device["resident_peak"], "reserved": device["reserved"], "moved_in": device["moved_in"],
@@ -238,7 +240,7 @@ class Runner(Topic):
         with open(answer, "w") as out, open(file.with_suffix(".plan.err"), "w") as err:
             process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
         kept = self.figures
-        return {"file": file, "answer": answer, "process": process, "launches": kept["trace"]["launches"], "steps": len(kept["all_seconds"])}
+        return {"file": file, "answer": answer, "process": process, "budget": budget, "launches": kept["trace"]["launches"], "steps": len(kept["all_seconds"])}
 
     def answer(self, asked, patience):
         """What it expects, or None with the reason in `asked["error"]`."""
@@ -262,9 +264,10 @@ class Runner(Topic):
         self.plans[(row.workload.name, row.share, row.round)] = {"row": self.figures, **self.ask_plan(trace, self.figures["budget_bytes"], file)}
 
     def predict(self, row, trace):
-        """From a run where all fits: what each budget would cost, before any run under it."""
+        """From a run where all fits: what each budget would cost, before any run under it. That run has no memory of Spillway's own in it, so it
+        is taken off the budget, as far as another row has shown it."""
         for share in sorted({share for name, share in self.shares if name == row.workload.name}, reverse=True):
-            budget = int(self.bare[row.workload.name]["peak"] * share)
+            budget = int(self.bare[row.workload.name]["peak"] * share) - self.reserved
             file = trace.with_name(f"{trace.stem}-{matrix.share_text(share).rstrip('%')}.toml")
             self.predictions.append({"row": self.figures, "share": matrix.share_text(share), **self.ask_plan(trace, budget, file)})
 
@@ -280,7 +283,7 @@ class Runner(Topic):
         for plan in self.predictions:
             expected = self.answer(plan, min(60, self.left() + RESERVE_SECONDS / 2))
             found = figures.prediction(expected, plan["launches"], plan["steps"], None) if expected else {"seconds": None, "why": plan["error"]}
-            plan["row"].setdefault("predictions", {})[plan["share"]] = {**found, "plan": expected}
+            plan["row"].setdefault("predictions", {})[plan["share"]] = {**found, "budget_bytes": plan["budget"], "plan": expected}
 
     def say(self, row):
         kept = self.figures

@@ -26,7 +26,7 @@ if words[0] == "run":
     sys.exit(subprocess.run(program, env={**os.environ, "FAKE_SLOWER": {"demand": "50", "adaptive": "2"}.get(mode, "3")}).returncode)
 trace = json.loads(pathlib.Path(words[words.index("--json") + 1] if words[0] == "stats" else words[1]).read_text())
 if words[0] == "stats":
-    device = {"resident_peak": trace["budget"] * 9 // 10, "reserved": 0, "moved_in": 5, "moved_out": 5}
+    device = {"resident_peak": trace["budget"] * 9 // 10 - 30, "reserved": 30 if trace["budget"] else 0, "moved_in": 5, "moved_out": 5}
     print(json.dumps({"devices": [device], "launches": 400, "dropped_events": 0, "allocations": {"managed": {"bytes": 10}}}))
 if words[0] == "plan":
     pathlib.Path(words[words.index("-o") + 1]).write_text("# a plan")

@@ -88,6 +88,8 @@ class RunTest(unittest.TestCase):
         self.assertEqual(row["prediction"]["units_in_step"], 6)
         self.assertAlmostEqual(row["prediction"]["error"], (6 * 0.0205 - 0.02) / 0.02)
         self.assertEqual(list(result["steps"]["fake/record"]["predictions"]), ["50%"])
+        # That run had no memory of Spillway's own, so it is taken off the budget of 500.
+        self.assertEqual(result["steps"]["fake/record"]["predictions"]["50%"]["budget_bytes"], 470)
 
     def test_wrong_results_fail_the_row(self):
         os.environ["FAKE_WRONG"] = "1"
