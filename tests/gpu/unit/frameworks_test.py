@@ -153,10 +153,23 @@ class Runner(unittest.TestCase):
         self.assertEqual((result["rows"]["one"]["result"], result["not_run"], self.code), ("not run", ["one"], 1))
 
     def test_graphs_are_compared_with_demand(self):
-        result = self.run_matrix(graphs=[Program("graph", says(GOOD), ROWS, demand=("--steps", "2"))], graph_launches=9)
+        result = self.run_matrix(graphs=[Program("graph", says(GOOD), ROWS, demand=("--steps", "2"))], graph_launches=9, flags=("--pairs", "3"))
         row = result["rows"]["graph"]
-        self.assertEqual((row["result"], row["demand_ratio"]), ("pass", 1.0))
-        self.assertIn("demand", json.loads((self.folder / "work/frameworks/graph.demand/7.swt").read_text()))
+        self.assertEqual((row["result"], row["demand_ratio"], row["pairs"]), ("pass", 1.0, 3))
+        self.assertEqual(row["step_ms_of_runs"], {"bare": [2.0], "adaptive": [2.0] * 3, "demand": [2.0] * 3})
+        self.assertIn("medians of 3 in turn", row["remarks"][-1])
+        for kind in ("demand", "demand.2", "demand.3"):
+            self.assertIn("demand", json.loads((self.folder / f"work/frameworks/graph.{kind}/7.swt").read_text()))
+        for kind in ("half", "half.2", "half.3"):
+            self.assertNotIn("demand", json.loads((self.folder / f"work/frameworks/graph.{kind}/7.swt").read_text()))
+
+    def test_a_later_run_with_wrong_results_fails_the_row(self):
+        code = ("import json, os, sys\n"
+                f"result = {{**{GOOD!r}, 'values': [1, 9] if 'half.3' in os.environ.get('SHIMMED', '') else [1, 2]}}\n"
+                "print('RESULT ' + json.dumps({'row': 'a', **result}))\n")
+        result = self.run_matrix(graphs=[Program("graph", (sys.executable, "-c", code), ROWS, demand=("--steps", "2"))], graph_launches=9,
+                                 flags=("--pairs", "3"))
+        self.assertEqual(result["rows"]["graph"]["problems"], ["at half budget: results differ from bare"])
 
     def test_graphs_that_are_not_in_the_trace_fail(self):
         result = self.run_matrix(graphs=[Program("graph", says(GOOD), ROWS, demand=("--steps", "2"))])

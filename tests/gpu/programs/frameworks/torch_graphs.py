@@ -1,6 +1,6 @@
 """CUDA graphs of PyTorch: a captured training step, graphed callables, a compiled model that replays graphs, a graphed decode loop.
 
-    torch_graphs.py step | callables | compiled | decode [--steps N]
+    torch_graphs.py step | callables | compiled | decode [--steps N] [--layers N] [--width N]
 """
 import argparse
 import sys
@@ -102,7 +102,7 @@ class Decoder:
 @torch.inference_mode()
 def decode():
     make_deterministic(1)
-    decoder = Decoder()
+    decoder = Decoder(layers=LAYERS, width=WIDTH)
     token = torch.arange(decoder.batch, device="cuda")
     position = torch.zeros(1, dtype=torch.long, device="cuda")
     side = torch.cuda.Stream()
@@ -130,12 +130,14 @@ ROWS = {"step": graphed_step, "callables": graphed_callables, "compiled": compil
 
 
 def main():
-    global STEPS
+    global STEPS, LAYERS, WIDTH
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", choices=list(ROWS))
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--layers", type=int, default=16, help="of decode (default %(default)s)")
+    parser.add_argument("--width", type=int, default=2048, help="of decode, a multiple of 64 (default %(default)s)")
     arguments = parser.parse_args()
-    STEPS = arguments.steps
+    STEPS, LAYERS, WIDTH = arguments.steps, arguments.layers, arguments.width
     return run_rows([(arguments.row, ROWS[arguments.row])])
 
 
