@@ -9,7 +9,6 @@ is taken from the last one named; a row of the default table that is in none sta
 import argparse
 import json
 import pathlib
-import re
 import statistics
 import sys
 

@@ -15,11 +15,9 @@ allocator took. Nothing here touches the card's clocks, power or modes.
 """
 import argparse
 import json
-import os
 import pathlib
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -30,7 +28,7 @@ sys.path.insert(0, str(HERE.parent / "tests" / "gpu"))
 
 import figures
 import matrix
-from harness import GIB, Topic, add_arguments, end_by_signal, expect
+from harness import GIB, Topic, add_arguments, end_by_signal, end_session, expect, make_topic
 
 OUT_OF_MEMORY_CODE = 3  # of the workloads
 RESERVE_SECONDS = 12  # kept for the last row's figures, the plans and the archive
@@ -91,9 +89,7 @@ class Runner(Topic):
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                if process.poll() is None:  # after the limit, or when this runner is ended
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                end_session(process)  # after the limit, or when this runner is ended
         tail = errors.read_text(errors="replace").strip().splitlines()[-12:]
         return log.read_text(errors="replace"), code, tail
 
@@ -369,7 +365,9 @@ def main(words):
         print(f"no row matches --only {arguments.only}; see --dry-run")
         return 2
     end_by_signal()
-    runner = Runner(f"benchmarks-part{arguments.part}" if arguments.part else "benchmarks", arguments)
+    runner = make_topic(Runner, "run.sh", f"benchmarks-part{arguments.part}" if arguments.part else "benchmarks", arguments)
+    if runner is None:
+        return 1
     runner.shares = {(row.workload.name, row.share) for row in rows if row.share}
     try:
         runner.all_rows(runner.resume(arguments.resume, rows) if arguments.resume else rows)

@@ -3,14 +3,12 @@
 Every program runs bare first; budgets come from what that run needed. Figures are medians of the measured steps of one run, or of
 several runs in turn. Results are compared with the bare run's each time, and resident bytes with the budget.
 """
-import argparse
 import json
 import re
-import statistics
 import sys
 import time
 
-from harness import GIB, MIB, ROOT, Topic, add_arguments, expect
+from harness import GIB, MIB, ROOT, expect, main
 
 PLANNED_BYTES = 40 * GIB  # managed memory of the largest step
 # The link, as measured (docs/driver_facts.md): a kernel that reads and writes host pages at once, and one that reads.
@@ -130,19 +128,6 @@ def decode_kv(topic):
         print(f"     {mode:10} {seconds[mode]:8.2f} s in all", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="closed_loop.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    arguments = parser.parse_args()
-    arguments.mode = ""
-    topic = Topic("closed_loop", arguments)
-    topic.step("headroom", topic.require_headroom, PLANNED_BYTES)
-    if topic.failed:
-        return topic.finish()
-    for step in (states_out, generation, decode_kv, third_out):
-        topic.step(step.__name__, step, topic)
-    return topic.finish()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    steps = (states_out, generation, decode_kv, third_out)
+    sys.exit(main("closed_loop", __doc__, PLANNED_BYTES, lambda topic, _: [(step.__name__, step, topic) for step in steps], fixed_mode=""))

@@ -4,14 +4,12 @@ Every program runs bare first. Half of its bare peak is the budget of the run un
 results, keep its resident bytes within the budget (by the trace, with CUPTI's counters as witness of it), and keep its
 managed memory below half of the card. Then a program that fits runs with and without Spillway, in pairs.
 """
-import argparse
 import json
 import re
 import statistics
-import subprocess
 import sys
 
-from harness import GIB, MIB, ROOT, Topic, add_arguments, expect
+from harness import GIB, MIB, ROOT, expect, main
 
 # About 3 GiB each; what they check themselves takes some seconds of CPU time.
 EXAMPLES = {
@@ -151,29 +149,15 @@ def fits(topic, pairs):
     expect(ratio <= FITS_TOLERANCE, f"{(ratio - 1) * 100:.2f}% slower than bare; 1% is allowed")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="foundations.sh", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument("--pairs", type=int, default=5, help="pairs of the comparison where everything fits")
-    arguments = parser.parse_args()
-    try:
-        topic = Topic("foundations", arguments)
-    except (OSError, subprocess.SubprocessError) as error:
-        print(f"foundations.sh: nvidia-smi does not answer ({error}): these tests need an NVIDIA GPU", file=sys.stderr)
-        return 1
-    # Nothing that could oversubscribe starts before this has passed.
-    topic.step("headroom", topic.require_headroom, PLANNED_BYTES)
-    if topic.failed:
-        return topic.finish()
-    for name in EXAMPLES:
-        for binary in (name, f"{name}_static"):
-            topic.step(f"half_budget.{binary}", example_under_budget, topic, name, binary)
-    topic.step("half_budget.train_gpt2", pytorch_under_budget, topic, "train_gpt2.py", ["--steps", 9], compare_losses)
-    topic.step("half_budget.generate_llama", pytorch_under_budget, topic, "generate_llama.py", [], compare_tokens)
-    topic.step("fits.train_gpt2", fits, topic, arguments.pairs)
-    return topic.finish()
+def steps_of(topic, arguments):
+    return [
+        *((f"half_budget.{binary}", example_under_budget, topic, name, binary) for name in EXAMPLES for binary in (name, f"{name}_static")),
+        ("half_budget.train_gpt2", pytorch_under_budget, topic, "train_gpt2.py", ["--steps", 9], compare_losses),
+        ("half_budget.generate_llama", pytorch_under_budget, topic, "generate_llama.py", [], compare_tokens),
+        ("fits.train_gpt2", fits, topic, arguments.pairs),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("foundations", __doc__, PLANNED_BYTES, steps_of,
+                  lambda parser: parser.add_argument("--pairs", type=int, default=5, help="pairs of the comparison where everything fits")))

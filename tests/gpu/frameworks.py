@@ -9,7 +9,6 @@ import argparse
 import concurrent.futures
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -21,7 +20,7 @@ import time
 
 import matrix_programs
 import row_evaluation
-from harness import GIB, MIB, Failure, Topic, add_arguments, expect
+from harness import GIB, MIB, Failure, Topic, add_arguments, expect, make_topic
 
 # Host memory that each program may spill into, which bounds the managed memory that it can make.
 HOST_BUDGET = 6 * GIB
@@ -376,10 +375,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=5, help="programs at a time (default %(default)s)")
     parser.add_argument("--pairs", type=int, default=3, help="runs in turn: graphs with demand (at least 1), and where everything fits (0 leaves it out)")
     arguments = parser.parse_args()
-    try:
-        matrix = Matrix("frameworks_two" if arguments.two else "frameworks", arguments)
-    except (OSError, subprocess.SubprocessError) as error:
-        print(f"frameworks.sh: nvidia-smi does not answer ({error}): these tests need an NVIDIA GPU", file=sys.stderr)
+    matrix = make_topic(Matrix, "frameworks.sh", "frameworks_two" if arguments.two else "frameworks", arguments)
+    if matrix is None:
         return 1
     jobs = 1 if arguments.two else arguments.jobs
     try:

@@ -1,10 +1,11 @@
 """What every GPU topic shares: finding the build, running a command with a limit, sampling the card, PASS and FAIL lines,
-and the result file. Standard library only; nothing here starts CUDA.
+the result file, and the main function. Standard library only; nothing here starts CUDA.
 
 Safety: managed memory is oversubscribed only by Spillway's own device budget. `require_headroom` refuses to go on unless
 what a step may turn into managed memory is less than half of the card's free memory: a driver that has to evict by itself
 can hang the card for everyone on it.
 """
+import argparse
 import datetime
 import json
 import os
@@ -64,7 +65,7 @@ class Topic:
 
     def step(self, name, function, *arguments):
         """Runs one step; a failing one does not stop the rest. Returns what the function returned, or None."""
-        if self.only and not re.search(self.only, name):
+        if self.only and name != "headroom" and not re.search(self.only, name):
             return None
         figures = {"commands": []}
         self.result["steps"][name] = figures
@@ -108,7 +109,7 @@ class Topic:
         self.result["passed"], self.result["failed"] = len(self.passed), len(self.failed)
         self.save()
         print(f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed; figures in {self.out / (self.name + '.json')}")
-        nothing_ran = not self.passed and not self.failed
+        nothing_ran = not {*self.passed, *self.failed} - {"headroom"} and not self.failed
         if nothing_ran:
             print(f"{self.name}: no step matches --only {self.only}")
         return 1 if self.failed or nothing_ran else 0
@@ -119,8 +120,9 @@ class Topic:
         expect(planned_bytes < free / 2, f"refused: {planned_bytes / GIB:.1f} GiB of managed memory planned, and the card has "
                f"{free / GIB:.1f} GiB free; less than half of that is allowed")
 
-    def run(self, command, limit, expected=0, environment=None):
-        """Runs a command; its output goes into a log in the work folder. Raises on a wrong exit code or a time-out."""
+    def run(self, command, limit, expected=0, environment=None, echo=""):
+        """Runs a command; its output goes into a log in the work folder. Raises on a wrong exit code or a time-out. `echo`: lines that begin so
+        are printed while it runs."""
         command = [str(word) for word in command]
         self.figures["commands"].append(shlex.join(command))
         limit = min(limit, max(5, self.deadline - time.monotonic()))
@@ -133,12 +135,13 @@ class Topic:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=self.work, start_new_session=True,
                                        env={**os.environ, **(environment or {})})
             try:
-                code = process.wait(timeout=limit)
+                code = self.wait(process, limit, path, echo)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                end_session(process)
                 self.figures["output_tail"] = path.read_text(errors="replace").splitlines()[-20:]
                 raise Failure(f"took longer than {limit:.0f} s: {shlex.join(command)}; see {path}") from None
+            finally:
+                end_session(process)  # when this script is ended, too
         text = path.read_text(errors="replace")
         if code != expected:
             lines = text.strip().splitlines()[1:]
@@ -146,7 +149,27 @@ class Topic:
             raise Failure(f"exit code {code}, expected {expected}: {' | '.join(lines[-2:])}; see {path}")
         return text
 
-    def spillway(self, program, trace, budget=None, limit=120, extra=(), witness=None):
+    @staticmethod
+    def wait(process, limit, path, echo):
+        if not echo:
+            return process.wait(timeout=limit)
+        end, shown = time.monotonic() + limit, 0
+        while True:
+            try:
+                code = process.wait(timeout=min(1, max(0.01, end - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                code = None
+            lines = path.read_text(errors="replace").split("\n")[:-1]
+            for line in lines[shown:]:
+                if line.startswith(echo):
+                    print(f"     {line}", flush=True)
+            shown = len(lines)
+            if code is not None:
+                return code
+            if time.monotonic() >= end:
+                raise subprocess.TimeoutExpired(process.args, limit)
+
+    def spillway(self, program, trace, budget=None, limit=120, extra=(), witness=None, echo=""):
         """Runs a program under `spillway run`; returns its output. `witness`: file for CUPTI's count of the page traffic."""
         trace.unlink(missing_ok=True)
         flags = ["--trace", trace, *extra]
@@ -159,7 +182,8 @@ class Topic:
             witness.unlink(missing_ok=True)
             environment = {"CUDA_INJECTION64_PATH": str(self.build / "lib/libunified_memory_witness.so"),
                            "UNIFIED_MEMORY_WITNESS": str(witness)}
-        text = self.run([self.build / "bin/spillway", "run", *flags, "--", *program], limit, environment=environment)
+        text = self.run([self.build / "bin/spillway", "run", *flags, "--", *program], limit, environment=environment,
+                        echo=echo)
         expect(witness is None or witness.exists(), f"CUPTI's counters left no {witness}")
         return text
 
@@ -183,8 +207,45 @@ def add_arguments(parser):
     parser.add_argument("--limit", type=float, default=460, help="seconds for the whole topic (default %(default)s)")
 
 
+def end_session(process):
+    """Ends a process that has a session of its own, with what it started, if it still runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 def end_by_signal():
     """SIGTERM ends the script as an error would, so that what it has is written down."""
     def end(number, frame):
         sys.exit(128 + number)
     signal.signal(signal.SIGTERM, end)
+
+
+def make_topic(kind, script, name, arguments):
+    """A topic, or None with a line where there is no GPU to be asked."""
+    try:
+        return kind(name, arguments)
+    except (OSError, subprocess.SubprocessError, IndexError) as error:
+        print(f"{script}: nvidia-smi does not answer ({error}): this needs an NVIDIA GPU", file=sys.stderr)
+        return None
+
+
+def main(name, description, planned_bytes, steps, add_flags=None, fixed_mode=None):
+    """What the script of a topic does. `steps(topic, arguments)` returns what `Topic.step` takes, for each step in order; none is begun unless
+    `planned_bytes` of managed memory are less than half of what the card has free. `fixed_mode`: in place of --mode."""
+    parser = argparse.ArgumentParser(prog=f"{name}.sh", description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    if add_flags:
+        add_flags(parser)
+    arguments = parser.parse_args()
+    if fixed_mode is not None:
+        arguments.mode = fixed_mode
+    topic = make_topic(Topic, f"{name}.sh", name, arguments)
+    if topic is None:
+        return 1
+    end_by_signal()
+    topic.step("headroom", topic.require_headroom, planned_bytes)
+    if not topic.failed:
+        for step in steps(topic, arguments):
+            topic.step(*step)
+    return topic.finish()

@@ -1,11 +1,8 @@
 """Moving memory under a running program, on a real GPU; see migration.sh.
 
 Kernels do not fault on spilled memory (CUPTI's count, by a witness that knows nothing of Spillway); small launches take as
-long while memory moves at full rate as they do idle; policy files that are wrong on purpose leave results right; and a
-program that does everything at random at 1.3 times its budget computes what the host computes, for a while at full speed
-and for a shorter while under compute-sanitizer's memcheck.
+long while memory moves at full rate as they do idle; and policy files that are wrong on purpose leave results right.
 """
-import argparse
 import array
 import bisect
 import json
@@ -13,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 
-from harness import GIB, MIB, ROOT, Topic, add_arguments, expect
+from harness import GIB, MIB, ROOT, expect, main
 
 PLANNED_BYTES = 16 * GIB
 OUR_CONTEXT = 400 * MIB
@@ -128,49 +125,9 @@ def mistakes(topic):
         expect(device["resident_peak"] + device["plain"] + device["reserved"] <= device["budget"], f"{name}: over the budget")
 
 
-def soak(topic, seconds, memcheck_operations):
-    live = 4096
-    budget = int(live * MIB / 1.3) + OUR_CONTEXT
-    trace = topic.work / "soak.swt"
-    topic.require_headroom(live * MIB * 1.5)
-    for mode, share in (("adaptive", 0.6), ("demand", 0.2), ("arrival", 0.2)):
-        text = topic.spillway([topic.build / "examples/soak", "--seconds", max(2, int(seconds * share)), "--live", live, "--largest", 512],
-                              trace, budget=budget, limit=seconds + 60, extra=["--mode", mode])
-        stats = topic.stats(trace)
-        device = stats["devices"][0]
-        topic.figures[mode] = {"text": text.strip().splitlines()[-1], "device": device}
-        print(f"     {mode}: {text.strip().splitlines()[-1]}", flush=True)
-        expect(device["resident_peak"] + device["plain"] + device["reserved"] <= device["budget"], f"{mode}: over the budget")
-    command = [topic.build / "bin/spillway", "run", "--device-budget", str(96 * MIB + 2 * OUR_CONTEXT), "--", topic.build / "examples/soak",
-               "--operations", memcheck_operations, "--live", 1200, "--largest", 128]
-    text = topic.run(["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", 9, "--target-processes", "all", *command], 150)
-    topic.figures["memcheck"] = text.strip().splitlines()[-3:]
-    expect("ERROR SUMMARY: 0 errors" in text, "memcheck reports errors")
-    expect("all right" in text, "the soak under memcheck did not end")
-
-
-def main():
-    parser = argparse.ArgumentParser(prog="migration.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument("--soak-seconds", type=int, default=60)
-    parser.add_argument("--memcheck-operations", type=int, default=400)
-    arguments = parser.parse_args()
-    arguments.mode = ""
-    try:
-        topic = Topic("migration", arguments)
-    except (OSError, subprocess.SubprocessError) as error:
-        print(f"migration.sh: nvidia-smi does not answer ({error}): these tests need an NVIDIA GPU", file=sys.stderr)
-        return 1
-    topic.step("headroom", topic.require_headroom, PLANNED_BYTES)
-    if topic.failed:
-        return topic.finish()
-    topic.step("no_faults", no_faults, topic)
-    topic.step("faults_of_moves", faults_of_moves, topic)
-    topic.step("latency", latency, topic)
-    topic.step("mistakes", mistakes, topic)
-    topic.step("soak", soak, topic, arguments.soak_seconds, arguments.memcheck_operations)
-    return topic.finish()
+def steps_of(topic, arguments):
+    return [(step.__name__, step, topic) for step in (no_faults, faults_of_moves, latency, mistakes)]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("migration", __doc__, PLANNED_BYTES, steps_of, fixed_mode=""))

@@ -3,13 +3,12 @@
 GPT-2 training and Llama generation, bare and then in every mode at half of the bare peak, all of them in turn, several rounds.
 The step is the median of the measured steps of a run; the figure is the median of the rounds. Results are compared as well.
 """
-import argparse
 import json
 import statistics
 import sys
 
 from foundations import PLANNED_BYTES
-from harness import ROOT, Topic, add_arguments, expect
+from harness import ROOT, expect, main
 
 MODES = ["demand", "alloc_prefetch", "arrival", "adaptive"]
 # Steps before the measured ones: adaptive plans after some iterations, the others place at once.
@@ -47,21 +46,11 @@ def compare(topic, rounds, script, flags_of, figure, result):
         print(f"     {kind:15} {value:10.2f} {figure}", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="modes.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    arguments.mode = ""
-    topic = Topic("modes", arguments)
-    topic.step("headroom", topic.require_headroom, PLANNED_BYTES)
-    if topic.failed:
-        return topic.finish()
+def steps_of(topic, arguments):
     steps = lambda kind: ["--steps", STEPS[kind], "--warmup", WARMUP[kind]]
-    topic.step("train_gpt2", compare, topic, arguments.rounds, "train_gpt2.py", steps, "median_step_ms", "losses")
-    topic.step("generate_llama", compare, topic, arguments.rounds, "generate_llama.py", lambda kind: [], "tokens_per_second", "tokens")
-    return topic.finish()
+    return [("train_gpt2", compare, topic, arguments.rounds, "train_gpt2.py", steps, "median_step_ms", "losses"),
+            ("generate_llama", compare, topic, arguments.rounds, "generate_llama.py", lambda kind: [], "tokens_per_second", "tokens")]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("modes", __doc__, PLANNED_BYTES, steps_of, lambda parser: parser.add_argument("--rounds", type=int, default=3), fixed_mode=""))

@@ -3,11 +3,10 @@
 Its figures are kept in the result; judged is only what holds on every machine: no way over the link is faster than the link, and
 HBM is faster than it. Then a run and a replay must go by them.
 """
-import argparse
 import json
 import sys
 
-from harness import GIB, MIB, Topic, add_arguments, expect
+from harness import GIB, MIB, expect, main
 
 PROBE_BYTES = 1 * GIB  # managed memory at a time is half of that
 NOISE = 1.1
@@ -42,18 +41,10 @@ def goes_by_it(topic, environment):
     expect(replayed["costs"] == "as probed on the machine that recorded", f"the run went by costs that are {replayed['costs']}")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="probe.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    topic = Topic("probe", parser.parse_args())
+def steps_of(topic, arguments):
     environment = {"XDG_CACHE_HOME": str(topic.work / "cache")}
-    topic.step("headroom", topic.require_headroom, PROBE_BYTES)
-    if topic.failed:
-        return topic.finish()
-    topic.step("measure", measure, topic, environment)
-    topic.step("goes_by_it", goes_by_it, topic, environment)
-    return topic.finish()
+    return [("measure", measure, topic, environment), ("goes_by_it", goes_by_it, topic, environment)]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("probe", __doc__, PROBE_BYTES, steps_of))

@@ -4,14 +4,13 @@ Small programs, so that a trace stays below 300 KiB; every kernel is timed, so t
 first: half of its peak is the budget. The traces are copied into the --out folder; move them to tests/golden/traces, and refresh what is
 expected of them with SPILLWAY_REFRESH_GOLDEN=1.
 """
-import argparse
 import json
 import re
 import struct
 import sys
 import zlib
 
-from harness import GIB, MIB, ROOT, Topic, add_arguments, expect
+from harness import GIB, MIB, ROOT, expect, main
 
 PYTORCH = ROOT / "examples/pytorch"
 PROGRAMS = ROOT / "tests/gpu/programs"
@@ -50,28 +49,23 @@ def peak_in_text(topic, command):
     return float(re.search(r"([0-9.]+) MiB (?:allocated|reserved)", topic.run(command, 90)).group(1)) * MIB
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="record_golden.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    arguments = parser.parse_args()
-    arguments.mode = "adaptive"
-    topic = Topic("record_golden", arguments)
-    topic.step("headroom", topic.require_headroom, 16 * GIB)
-    if topic.failed:
-        return topic.finish()
-    for optimizer in ("fused", "foreach"):
-        topic.step(f"train_gpt2_{optimizer}", record, topic, f"train_gpt2_{optimizer}",
-                   ["python3", PYTORCH / "train_gpt2.py", *GPT, "--optimizer", optimizer], peak_in_json)
-    topic.step("generate_llama", record, topic, "generate_llama",
-               ["python3", PYTORCH / "generate_llama.py", "--layers", 6, "--tokens", 48], peak_in_json)
-    topic.step("train_adam", record, topic, "train_adam",
-               [topic.build / "examples/train_adam", "--layers", 8, "--width", 4096, "--batch", 64, "--steps", 40, "--verify", 2], peak_in_text)
-    topic.step("decode_kv", record, topic, "decode_kv",
-               [topic.build / "examples/decode_kv", "--requests", 64, "--resident", 8, "--context", 1024, "--steps", 32,
-                "--layers", 4, "--heads", 8, "--check", 1], peak_in_text)
-    topic.step("cupy_blocks", record, topic, "cupy_blocks", ["python3", PROGRAMS / "cupy_blocks.py"], peak_in_text)
-    return topic.finish()
+def steps_of(topic, arguments):
+    def python(name, *command):
+        return (name, record, topic, name, ["python3", *command], peak_in_json)
+
+    def plain(name, *command):
+        return (name, record, topic, name, list(command), peak_in_text)
+
+    examples = topic.build / "examples"
+    return [
+        *(python(f"train_gpt2_{optimizer}", PYTORCH / "train_gpt2.py", *GPT, "--optimizer", optimizer) for optimizer in ("fused", "foreach")),
+        python("generate_llama", PYTORCH / "generate_llama.py", "--layers", 6, "--tokens", 48),
+        plain("train_adam", examples / "train_adam", "--layers", 8, "--width", 4096, "--batch", 64, "--steps", 40, "--verify", 2),
+        plain("decode_kv", examples / "decode_kv", "--requests", 64, "--resident", 8, "--context", 1024, "--steps", 32, "--layers", 4, "--heads", 8,
+              "--check", 1),
+        plain("cupy_blocks", "python3", PROGRAMS / "cupy_blocks.py"),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("record_golden", __doc__, 16 * GIB, steps_of, fixed_mode="adaptive"))

@@ -4,13 +4,12 @@ Kernel times come with their launches and add up to the time of a step; torch.pr
 and telemetry goes on after it; memory that is spilled does not fault; and sampling, full telemetry and none are timed against
 bare in turn.
 """
-import argparse
 import json
 import statistics
 import subprocess
 import sys
 
-from harness import GIB, ROOT, Topic, add_arguments, expect
+from harness import GIB, ROOT, expect, main
 
 PLANNED_BYTES = 16 * GIB
 TRAINING = ["python3", ROOT / "examples/pytorch/train_gpt2.py"]
@@ -134,29 +133,16 @@ def cost(topic, rounds, steps):
     expect(ratios["full"] <= FULL_TOLERANCE, f"full: {(ratios['full'] - 1) * 100:.2f}% slower, 3% is allowed")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="telemetry.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
+def add_flags(parser):
     parser.add_argument("--rounds", type=int, default=4, help="rounds of the comparison of costs")
     parser.add_argument("--cost-steps", type=int, default=30)
-    arguments = parser.parse_args()
-    arguments.mode = ""
-    try:
-        topic = Topic("telemetry", arguments)
-    except (OSError, subprocess.SubprocessError) as error:
-        print(f"telemetry.sh: nvidia-smi does not answer ({error}): these tests need an NVIDIA GPU", file=sys.stderr)
-        return 1
-    topic.step("headroom", topic.require_headroom, PLANNED_BYTES)
-    if topic.failed:
-        return topic.finish()
-    topic.step("times.full", kernel_times, topic, 20, FULL, 0.5)
-    topic.step("times.sampled", kernel_times, topic, 40, [], 0.005)
-    topic.step("profiler", profiled, topic)
-    topic.step("faults.arrival", faults, topic, "arrival")
-    topic.step("faults.adaptive", faults, topic, "adaptive")
-    topic.step("cost", cost, topic, arguments.rounds, arguments.cost_steps)
-    return topic.finish()
+
+
+def steps_of(topic, arguments):
+    return [("times.full", kernel_times, topic, 20, FULL, 0.5), ("times.sampled", kernel_times, topic, 40, [], 0.005), ("profiler", profiled, topic),
+            ("faults.arrival", faults, topic, "arrival"), ("faults.adaptive", faults, topic, "adaptive"),
+            ("cost", cost, topic, arguments.rounds, arguments.cost_steps)]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("telemetry", __doc__, PLANNED_BYTES, steps_of, add_flags, fixed_mode=""))

@@ -3,12 +3,11 @@
 GPT-2 training that fits, under Spillway without and with a trace in turn; the figure is the ratio of the medians. Also the bytes a launch
 takes on disk.
 """
-import argparse
 import json
 import statistics
 import sys
 
-from harness import GIB, ROOT, Topic, add_arguments, expect
+from harness import GIB, ROOT, expect, main
 
 MOST = 1.01
 
@@ -37,18 +36,6 @@ def cost(topic, pairs):
     expect(ratio <= MOST, f"{(ratio - 1) * 100:.2f}% slower with a trace; 1% is allowed")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="tracing.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser)
-    parser.add_argument("--pairs", type=int, default=5)
-    arguments = parser.parse_args()
-    topic = Topic("tracing", arguments)
-    topic.step("headroom", topic.require_headroom, 4 * GIB)
-    if topic.failed:
-        return topic.finish()
-    topic.step("cost", cost, topic, arguments.pairs)
-    return topic.finish()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("tracing", __doc__, 4 * GIB, lambda topic, arguments: [("cost", cost, topic, arguments.pairs)],
+                  lambda parser: parser.add_argument("--pairs", type=int, default=5)))
