@@ -6,22 +6,23 @@ most of --seconds under `adaptive`, the rest under `demand` and `arrival`. Then,
 import json
 import sys
 
-from harness import MIB, expect, main
+from harness import GIB, MIB, expect, main
 
-LIVE_MIB, LARGEST_MIB = 4096, 512
 OVER = 1.3  # live bytes by budget
-OUR_CONTEXT = 400 * MIB
+PLANNED_BYTES = 12 * GIB
 SHARES = {"adaptive": 0.6, "demand": 0.2, "arrival": 0.2}
 KINDS = ("allocate", "fill", "upload", "copy", "zero", "graph", "verify", "free")
 
 
-def soak(topic, mode, seconds):
-    topic.require_headroom(LIVE_MIB * MIB * 1.5)
+def soak(topic, mode, seconds, arguments):
+    topic.require_headroom(PLANNED_BYTES)
     file, trace = topic.work / f"soak.{mode}.json", topic.work / f"soak.{mode}.swt"
     file.unlink(missing_ok=True)
-    program = [topic.build / "examples/soak", "--seconds", seconds, "--live", LIVE_MIB, "--largest", LARGEST_MIB, "--json", file]
+    program = [topic.build / "examples/soak", "--seconds", seconds, "--operations", arguments.operations, "--live", arguments.live,
+               "--largest", max(1, arguments.live // 8), "--json", file]
+    budget = int(arguments.live / OVER + arguments.own) * MIB
     try:
-        text = topic.spillway(program, trace, budget=int(LIVE_MIB * MIB / OVER) + OUR_CONTEXT, limit=seconds + 60, extra=["--mode", mode], echo="progress:")
+        text = topic.spillway(program, trace, budget=budget, limit=seconds + 60, extra=["--mode", mode], echo="progress:")
     finally:
         if file.exists():
             topic.figures["did"] = json.loads(file.read_text())
@@ -34,9 +35,10 @@ def soak(topic, mode, seconds):
     expect(device["resident_peak"] + device["plain"] + device["reserved"] <= device["budget"], "over the budget")
 
 
-def memcheck(topic, operations):
-    command = [topic.build / "bin/spillway", "run", "--device-budget", str(96 * MIB + 2 * OUR_CONTEXT), "--", topic.build / "examples/soak",
-               "--operations", operations, "--live", 1200, "--largest", 128]
+def memcheck(topic, arguments):
+    live = arguments.live // 3
+    command = [topic.build / "bin/spillway", "run", "--device-budget", str(int(live / OVER + arguments.own) * MIB), "--", topic.build / "examples/soak",
+               "--operations", arguments.memcheck_operations, "--live", live, "--largest", max(1, live // 10)]
     text = topic.run(["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", 9, "--target-processes", "all", *command], 150, echo="progress:")
     topic.figures["said"] = text.strip().splitlines()[-3:]
     expect("ERROR SUMMARY: 0 errors" in text, "memcheck reports errors")
@@ -47,12 +49,16 @@ def add_flags(parser):
     parser.set_defaults(limit=570)
     parser.add_argument("--seconds", type=int, default=480, help="of the three modes together (default %(default)s)")
     parser.add_argument("--memcheck-operations", type=int, default=400, help="0 leaves memcheck out (default %(default)s)")
+    parser.add_argument("--operations", type=int, default=0, help="in each mode, in place of --seconds")
+    parser.add_argument("--live", type=int, default=4096, help="MiB that are live at a time (default %(default)s)")
+    parser.add_argument("--own", type=int, default=400, help="MiB of the budget for Spillway's own context (default %(default)s)")
 
 
 def steps_of(topic, arguments):
-    steps = [(mode, soak, topic, mode, max(2, int(arguments.seconds * share))) for mode, share in SHARES.items()]
-    return [*steps, ("memcheck", memcheck, topic, arguments.memcheck_operations)] if arguments.memcheck_operations else steps
+    expect(arguments.live * MIB * 1.5 <= PLANNED_BYTES, f"--live {arguments.live} is too much: {PLANNED_BYTES // MIB} MiB are planned for")
+    steps = [(mode, soak, topic, mode, max(2, int(arguments.seconds * share)), arguments) for mode, share in SHARES.items()]
+    return [*steps, ("memcheck", memcheck, topic, arguments)] if arguments.memcheck_operations else steps
 
 
 if __name__ == "__main__":
-    sys.exit(main("soak", __doc__, int(LIVE_MIB * MIB * 1.5), steps_of, add_flags, fixed_mode=""))
+    sys.exit(main("soak", __doc__, PLANNED_BYTES, steps_of, add_flags, fixed_mode=""))
