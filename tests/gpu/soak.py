@@ -46,8 +46,8 @@ def memcheck(topic, arguments):
 
 
 def add_flags(parser):
-    parser.set_defaults(limit=570)
-    parser.add_argument("--seconds", type=int, default=480, help="of the three modes together (default %(default)s)")
+    parser.set_defaults(limit=530)
+    parser.add_argument("--seconds", type=int, default=420, help="of the three modes together (default %(default)s)")
     parser.add_argument("--memcheck-operations", type=int, default=400, help="0 leaves memcheck out (default %(default)s)")
     parser.add_argument("--operations", type=int, default=0, help="in each mode, in place of --seconds")
     parser.add_argument("--live", type=int, default=4096, help="MiB that are live at a time (default %(default)s)")
