@@ -49,7 +49,7 @@ WORKLOADS = (
     Workload("train_compute", "training.py", ("--layers", 12, "--width", 1024, "--batch", 8, "--sequence", 1024),
              ("save_on_cpu", "zero_offload", "both"), 1, (0.65, 0.5),
              "GPT-2-like, 203 M parameters, AdamW, fp32 states, 8 x 1024 tokens: mostly activations", explicit_tolerance=1e-3,
-             costs=dict(bare=11, adaptive=24, save_on_cpu=28, zero_offload=14, both=30, demand=28, alloc_prefetch=28, arrival=20, adaptive_plan=24,
+             costs=dict(bare=11, adaptive=28, save_on_cpu=28, zero_offload=14, both=30, demand=28, alloc_prefetch=28, arrival=20, adaptive_plan=28,
                         record=12)),
     Workload("kv_transformers", "transformers_cache.py", ("--batch", 2, "--context", 16400), ("offloaded_cache",), 2, (0.5,),
              "transformers' Llama, 16 layers, 2 rows of 16,400 tokens of context in a DynamicCache", **{**DECODE, "by_hand": Pace(1, 3, 20)},

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """From the runner's JSON to tables, pictures and the README's short table.
 
     benchmarks/report.py docs/results/*-benchmarks-part*.json
@@ -169,20 +170,29 @@ def limit_text(rows, share):
             f"{milliseconds(limits['link_seconds'])} ms of the link; the limit is {milliseconds(limits['seconds'])} ms, set by {which}.\n")
 
 
+def fits_times(data, workload):
+    """Medians of each run, by way."""
+    times = {}
+    for row in data["rows"].values():
+        if row["workload"] == workload.name and good(row):
+            times.setdefault(row["way"], []).append(median(row))
+    return times
+
+
+def fits_medians(data, workload):
+    return {way: statistics.median(values) for way, values in fits_times(data, workload).items()}
+
+
 def fits_text(data):
     lines = []
     for workload in matrix.WORKLOADS:
         if workload.shares != (matrix.FITS,):
             continue
-        pairs = {}
-        for row in data["rows"].values():
-            if row["workload"] == workload.name and good(row):
-                pairs.setdefault(row["way"], []).append(median(row))
-        middle = {way: statistics.median(values) for way, values in pairs.items()}
+        middle = fits_medians(data, workload)
         for way, name in FITS_NAMES.items():
             if "bare" in middle and way in middle:
                 lines.append([workload.name, workload.what, name, milliseconds(middle["bare"]), milliseconds(middle[way]),
-                              f"{middle[way] / middle['bare']:.4f}", f"{len(pairs[way])} in turn"])
+                              f"{middle[way] / middle['bare']:.4f}", f"{len(fits_times(data, workload)[way])} in turn"])
             else:
                 lines.append([workload.name, workload.what, name, "-", "-", "-", "not run"])
     return "## Where all fits\n\n" + table(["workload", "what", "under Spillway, traced", "bare ms", "ms", "ratio", "runs"], lines) + "\n"
@@ -246,14 +256,27 @@ def target_lines(data):
             if not any(workload.name.startswith(start) for start in about.split()) or workload.shares == (matrix.FITS,):
                 continue
             for share in shares_of(data, workload.name):
-                value = figure(rows_of(data, workload.name, share))
-                if value is not None:
-                    lines.append((name, workload.name, share, value, goal))
+                lines.append((name, workload.name, share, figure(rows_of(data, workload.name, share)), goal))
+    for workload in matrix.WORKLOADS:
+        for way, name in FITS_NAMES.items() if workload.shares == (matrix.FITS,) else ():
+            middle = fits_medians(data, workload)
+            reached_share = middle["bare"] / middle[way] if "bare" in middle and way in middle else None
+            lines.append((f"within 1% of bare, {name}", workload.name, matrix.FITS, reached_share, 0.99))
+    near = lambda expected, measured: 1 - abs(expected - measured) / measured if expected and measured else None
+    found = {(workload, share): rest for workload, share, *rest in prediction_lines(data)}
+    for workload in matrix.WORKLOADS:
+        for share in shares_of(data, workload.name) if GROUP_OF_PART[workload.part] != "arrays" else ():
+            before, after, adaptive, planned = found.get((workload.name, share), [None] * 4)
+            if "record" in rows_of(data, workload.name, 0):
+                lines.append(("expected before the run within 15%: 1 less the error", workload.name, share, near(before, adaptive), 0.85))
+            if "adaptive_plan" in rows_of(data, workload.name, share):
+                lines.append(("expected with the plan within 15%: 1 less the error", workload.name, share, near(after, planned), 0.85))
     return lines
 
 
 def targets_text(data):
-    lines = [[name, f"{workload}, {matrix.share_text(share)}", f"{value:.2f}", f"{goal:g}", "met" if value >= goal else "**missed**"]
+    lines = [[name, f"{workload}, {matrix.share_text(share)}", "-" if value is None else f"{value:.2f}", f"{goal:g}",
+              "no figure" if value is None else "met" if value >= goal else "**missed**"]
              for name, workload, share, value, goal in target_lines(data)]
     if not lines:
         return ""
@@ -313,8 +336,8 @@ def readme_text(data):
                 lines.append([workload.what, matrix.share_text(share), short(bare), short(adaptive), *["-"] * 4])
                 continue
             explicit = [way for way in ways_in_order(rows) if rows[way]["kind"] == "explicit" and good(rows[way])]
-            tried = [row for row in rows.values() if row["kind"] == "explicit" and row.get("result") != "not run"]
-            best = f"{milliseconds(median(rows[explicit[0]]))} ({NAMES.get(explicit[0], explicit[0])})" if explicit else "none fits" if tried else "not run"
+            tried = {short(row) for row in rows.values() if row["kind"] == "explicit"} or {"not run"}
+            best = f"{milliseconds(median(rows[explicit[0]]))} ({NAMES.get(explicit[0], explicit[0])})" if explicit else ", ".join(sorted(tried))
             others = [short(rows.get(way)) for way in ("alloc_prefetch", "demand")]
             lines.append([workload.what, matrix.share_text(share), milliseconds(median(bare)), f"**{milliseconds(median(adaptive))}**",
                           milliseconds(adaptive["limits"]["seconds"]), best, *others])

@@ -1,6 +1,8 @@
 """What is run, in which order, and that workloads are as their flags say."""
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
@@ -60,6 +62,16 @@ class Plan(unittest.TestCase):
                     at += row.estimate
                     run.append(row.name)
             self.assertEqual([name for name in names if name not in run], [], f"part {part}")
+
+    def test_a_dry_run_needs_no_gpu(self):
+        """As a user types it, with nothing in the PATH that could answer for a card."""
+        done = subprocess.run([str(ROOT / "benchmarks/run.sh"), "--dry-run", "--limit", "520"], capture_output=True, text=True,
+                              env={**os.environ, "PATH": "/usr/bin:/bin"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for part in matrix.PARTS:
+            self.assertIn(f"part {part}, --limit 520:\n", done.stdout)
+        printed = re.findall(r"^ +\d+ +\d+ s  (\S+/\S+)", done.stdout, flags=re.MULTILINE)
+        self.assertEqual(printed, [row.name for row in matrix.default_rows()])
 
     def test_only_brings_back_what_the_default_table_leaves_out(self):
         self.assertNotIn("stream/50%/arrival", [row.name for row in matrix.plan(3)])

@@ -56,6 +56,13 @@ class Report(unittest.TestCase):
         page = self.page(result)
         self.assertIn("| at least 3 times as fast as raw managed memory | train_states, 65% | 20.00 | 3 | met |", page)
         self.assertIn("| at least 0.85 of what the hardware allows | train_states, 65% | 0.50 | 0.85 | **missed** |", page)
+        # What was not run has a line as well.
+        self.assertIn("| at least 0.85 of what the hardware allows | decode_1, 50% | - | 0.85 | no figure |", page)
+        self.assertIn("| within 1% of bare, without a budget | fits_train, fits | - | 0.99 | no figure |", page)
+        # 190 expected and 200 measured; 210 expected and 180 measured.
+        self.assertIn("| expected before the run within 15%: 1 less the error | train_states, 65% | 0.95 | 0.85 | met |", page)
+        self.assertIn("| expected with the plan within 15%: 1 less the error | train_states, 65% | 0.83 | 0.85 | **missed** |", page)
+        self.assertIn("| within 1% of bare, without a budget | fits_train, fits | 1.00 | 0.99 | met |", self.page(made_up.result((3,))))
 
     def test_what_failed_or_does_not_fit_stands_in_the_table(self):
         result = made_up.result((1,))
