@@ -88,8 +88,13 @@ class Topic:
         return value
 
     def save(self):
+        """Whole or not at all, so that a call that is ended leaves the last one; without the names of this machine's folders."""
+        text = json.dumps(self.result, indent=1) + "\n"
+        for place, name in ((self.work, "work"), (self.out, "out"), (self.build, "build/release"), (ROOT, "."), (sys.executable, "python3")):
+            text = text.replace(f"{place}/" if name == "." else str(place), "" if name == "." else name)
         path = self.out / f"{self.name}.json"
-        path.write_text(json.dumps(self.result, indent=1) + "\n")
+        path.with_suffix(".part").write_text(text)
+        path.with_suffix(".part").replace(path)
 
     def archive(self, most=15 * MIB):
         """Logs, traces and plans in one file beside the result, small ones first; what would make it larger than `most` is left out, and named."""

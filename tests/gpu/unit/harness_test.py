@@ -68,6 +68,14 @@ class Main(unittest.TestCase):
         self.assertEqual((self.code, self.ran), (1, []))
         self.assertIn("x.sh: nvidia-smi does not answer", self.errors)
 
+    def test_a_result_names_no_folder_of_this_machine(self):
+        def steps(topic, _):
+            command = [sys.executable, "-c", "", topic.build / "examples/x", harness.ROOT / "examples/y", topic.work / "z", topic.out]
+            return [("one", lambda: topic.run(command, 30))]
+        self.start(steps=steps)
+        self.assertEqual(self.result()["steps"]["one"]["commands"], ["python3 -c '' build/release/examples/x examples/y work/z out"])
+        self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["x.json"])
+
     def test_lines_of_progress_are_shown_while_a_program_runs(self):
         code = "import time\nfor n in range(3):\n    print('progress:', n, flush=True)\n    print('other', flush=True)\n    time.sleep(0.1)\nraise SystemExit(0)"
         self.start(steps=lambda topic, _: [("one", lambda: topic.run([sys.executable, "-c", code], 30, echo="progress:"))])
