@@ -111,6 +111,8 @@ class Topic:
         self.result["left_out_of_archive"] = left_out
 
     def finish(self):
+        if self.failed and "left_out_of_archive" not in self.result:
+            self.archive()
         self.result["passed"], self.result["failed"] = len(self.passed), len(self.failed)
         self.save()
         print(f"{self.name}: {len(self.passed)} passed, {len(self.failed)} failed; figures in {self.out / (self.name + '.json')}")

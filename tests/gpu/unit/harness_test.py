@@ -76,6 +76,13 @@ class Main(unittest.TestCase):
         self.assertEqual(self.result()["steps"]["one"]["commands"], ["python3 -c '' build/release/examples/x examples/y work/z out"])
         self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["x.json"])
 
+    def test_a_failure_leaves_an_archive_of_the_logs(self):
+        command = [sys.executable, "-c", "print('here'); raise SystemExit(4)"]
+        self.start(steps=lambda topic, _: [("one", lambda: topic.run(command, 30))])
+        self.assertEqual(self.code, 1)
+        with tarfile.open(self.folder / "out/x.tar.gz") as archive:
+            self.assertIn(b"here", archive.extractfile("x/x-001.log").read())
+
     def test_lines_of_progress_are_shown_while_a_program_runs(self):
         code = "import time\nfor n in range(3):\n    print('progress:', n, flush=True)\n    print('other', flush=True)\n    time.sleep(0.1)\nraise SystemExit(0)"
         self.start(steps=lambda topic, _: [("one", lambda: topic.run([sys.executable, "-c", code], 30, echo="progress:"))])
