@@ -406,6 +406,7 @@ def draw_panel(axis, workload, share, rows):
     if limits:
         axis.axvline(limits["seconds"] / limits["bare_seconds"], color="#222222", linewidth=1, linestyle="--")
     axis.set_yticks(range(len(ways)), [NAMES.get(way, way).strip("*") for way in ways])
+    axis.set_ylim(-0.6, len(ways) - 0.4)  # a last way without a bar needs its room, too
     axis.set_xscale("log")
     most = max([row["times_bare"] for row in rows.values() if good(row)] + [2])
     axis.set_xlim(0.8, most * 2)
