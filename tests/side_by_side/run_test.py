@@ -146,7 +146,7 @@ class RunTest(unittest.TestCase):
 
     def test_a_row_beyond_its_limit_is_ended_and_keeps_what_it_has(self):
         os.environ["FAKE_SLEEP"] = "1"
-        limits, matrix.Row.limit_seconds = matrix.Row.limit_seconds, property(lambda row: 2.5)
+        limits, matrix.Row.limit_seconds = matrix.Row.limit_seconds, property(lambda row: 8)
         try:
             code, result = self.start("--only", "80%/arrival")
         finally:

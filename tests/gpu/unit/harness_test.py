@@ -93,8 +93,8 @@ class Main(unittest.TestCase):
         number = self.folder / "child"
         code = ("import subprocess, time\nchild = subprocess.Popen(['sleep', '600'])\n"
                 f"open({str(number)!r}, 'w').write(str(child.pid))\ntime.sleep(600)")
-        self.start(steps=lambda topic, _: [("one", lambda: topic.run([sys.executable, "-c", code], 3, echo="progress:"))])
-        self.assertIn("took longer than 3 s", self.result()["steps"]["one"]["error"])
+        self.start(steps=lambda topic, _: [("one", lambda: topic.run([sys.executable, "-c", code], 6, echo="progress:"))])
+        self.assertIn("took longer than 6 s", self.result()["steps"]["one"]["error"])
         deadline = time.monotonic() + 10
         status = pathlib.Path(f"/proc/{number.read_text()}/stat")
         gone = lambda: not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] in "ZX"
