@@ -134,7 +134,7 @@ class Runner(Topic):
             elif row.way == "adaptive_plan":
                 plan = self.plans.get((row.workload.name, row.share, row.round))
                 expect(plan is not None, "not run: the adaptive row left no trace to plan from")
-                expect(self.answer(plan, min(30, self.left() - row.estimate)) is not None, f"not run: spillway plan: {plan.get('error')}")
+                expect(self.answer(plan, min(60, self.left() - row.estimate)) is not None, f"not run: spillway plan: {plan.get('error')}")
                 wrapped += ["--policy", plan["file"]]
             elif row.way != "no_budget":
                 wrapped += ["--device-budget", budget, "--mode", row.way]
@@ -290,13 +290,20 @@ class Runner(Topic):
 
     def all_rows(self, rows):
         self.step("link", self.measure_link)
-        for row in rows:
+        waiting = list(rows)
+        while waiting:
+            # A row whose plan is still being made lets the next one go first.
+            row = waiting.pop(next((place for place, row in enumerate(waiting) if self.has_its_plan(row)), 0))
             if self.left() < row.estimate:
                 self.result["not_run"].append(row.name)
                 continue
             print(f"[{time.monotonic() - self.began:3.0f} s gone, {max(0, self.left()):3.0f} s left] {row.name}, about {row.estimate:.0f} s", flush=True)
             self.step(row.name, self.run_row, row)
         self.note_plans()
+
+    def has_its_plan(self, row):
+        plan = self.plans.get((row.workload.name, row.share, row.round)) if row.way == "adaptive_plan" else None
+        return plan is None or plan["process"].poll() is not None
 
     def close(self, rows):
         """Whatever ended the call: what was not run is said, and what there is lies in two files."""

@@ -14,7 +14,7 @@ print(", ".join(values[field] for field in fields))
 
 # Under `run` the program is slower by its mode; stats and plan answer with fixed figures.
 SPILLWAY = '''
-import json, os, pathlib, subprocess, sys
+import json, os, pathlib, subprocess, sys, time
 words = sys.argv[1:]
 if words[0] == "run":
     at = words.index("--")
@@ -22,13 +22,18 @@ if words[0] == "run":
     value = lambda name: flags[flags.index(name) + 1] if name in flags else None
     mode = value("--mode") or "adaptive"
     trace = pathlib.Path(value("--trace"))
+    if mode == "arrival" and os.environ.get("FAKE_GATE"):
+        pathlib.Path(os.environ["FAKE_GATE"]).touch()
     trace.write_text(json.dumps({"budget": int(value("--device-budget") or 0)}))
     sys.exit(subprocess.run(program, env={**os.environ, "FAKE_SLOWER": {"demand": "50", "adaptive": "2"}.get(mode, "3")}).returncode)
 trace = json.loads(pathlib.Path(words[words.index("--json") + 1] if words[0] == "stats" else words[1]).read_text())
 if words[0] == "stats":
     device = {"resident_peak": trace["budget"] * 9 // 10 - 30, "reserved": 30 if trace["budget"] else 0, "moved_in": 5, "moved_out": 5}
     print(json.dumps({"devices": [device], "launches": 400, "dropped_events": 0, "allocations": {"managed": {"bytes": 10}}}))
+gate = os.environ.get("FAKE_GATE")  # plan waits for it, a run in mode arrival opens it
 if words[0] == "plan":
+    while gate and not os.path.exists(gate):
+        time.sleep(0.05)
     pathlib.Path(words[words.index("-o") + 1]).write_text("# a plan")
     print(json.dumps({"iteration_launches": 10, "seconds": 0.0205, "least_seconds": 0.015, "fits": True}))
 '''

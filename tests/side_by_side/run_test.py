@@ -91,6 +91,15 @@ class RunTest(unittest.TestCase):
         # That run had no memory of Spillway's own, so it is taken off the budget of 500.
         self.assertEqual(result["steps"]["fake/record"]["predictions"]["50%"]["budget_bytes"], 470)
 
+    def test_a_row_whose_plan_is_not_there_yet_lets_the_next_one_go_first(self):
+        os.environ["FAKE_GATE"] = str(self.folder / "gate")
+        try:
+            code, result = self.start("--only", "50%/(adaptive_plan|arrival)")
+        finally:
+            del os.environ["FAKE_GATE"]
+        self.assertEqual(code, 0, self.output.getvalue())
+        self.assertEqual([name for name in result["steps"] if "%" in name], ["fake/50%/adaptive", "fake/50%/arrival", "fake/50%/adaptive_plan"])
+
     def test_wrong_results_fail_the_row(self):
         os.environ["FAKE_WRONG"] = "1"
         code, result = self.start("--only", "80%/(demand|arrival)")
