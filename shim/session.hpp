@@ -221,7 +221,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Bytes host_available_;
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
   std::int64_t host_read_at_ = 0;
-  bool host_without_proc_ = false;
+  int host_proc_error_ = 0;  // of the latest figure
   std::array<bool, kHookCount> calls_told_{};
   std::uint64_t events_ = 0;
   std::uint64_t decided_ = 0;

@@ -32,11 +32,12 @@ void Session::refresh_host_memory(Work& work) {
   if (host_read_at_ != 0 && moment - host_read_at_ < kHostMemoryAge) return;
   host_read_at_ = moment;
   const HostMemory memory = read_host_memory();
-  host_without_proc_ = memory.without_proc;
-  const Bytes available = memory.available;
-  if (available == host_available_) return;
-  host_available_ = available;
-  decide(policy::HostMemorySeen{available}, work);
+  // What was known before is nearer the truth than a figure without the groups' limits.
+  if (memory.proc_error != 0 && host_proc_error_ == 0 && host_available_ > Bytes()) return;
+  host_proc_error_ = memory.proc_error;
+  if (memory.available == host_available_) return;
+  host_available_ = memory.available;
+  decide(policy::HostMemorySeen{host_available_}, work);
 }
 
 bool Session::needs_context(const AllocationRequest& request) const {

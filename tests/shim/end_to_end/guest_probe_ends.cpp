@@ -1,5 +1,8 @@
 // The probe's ways of giving pool memory back, right and wrong, and of ending with moves under way.
+#include <sys/resource.h>
+
 #include <thread>
+#include <utility>
 
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
@@ -132,6 +135,23 @@ void many_small() {
   say("taken", (before - free_on_device()) / kMiB);
   for (int i = 0; i < held; ++i) cuMemFree_v2(memory[i]);
   say("free as before", static_cast<std::uint64_t>(free_on_device() == before));
+}
+
+// Not one file can be opened, from before the driver starts.
+void without_descriptors() {
+  struct rlimit limit {};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t before = std::exchange(limit.rlim_cur, 0);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  CUcontext context = nullptr;
+  CUdeviceptr memory[2] = {};
+  say("init", cuInit(0));
+  say("context", cuCtxCreate_v2(&context, 0, 0));
+  for (CUdeviceptr& each : memory) say("alloc", cuMemAlloc_v2(&each, 32 * kMiB));
+  for (const CUdeviceptr each : memory) say("fill", cuMemsetD8_v2(each, 1, 32 * kMiB));
+  for (const CUdeviceptr each : memory) say("free", cuMemFree_v2(each));
+  limit.rlim_cur = before;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // So much that its population on the host is not waited for, and the end right after it.

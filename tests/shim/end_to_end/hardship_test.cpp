@@ -133,6 +133,24 @@ TEST(Hardship, ABudgetThatOurOwnContextFillsIsNamedWithTheRemedy) {
   EXPECT_THAT(run_simulated(run).process.err, Not(HasSubstr("leaves nothing")));
 }
 
+TEST(Hardship, WithoutAFileDescriptorTheProgramRunsAndTheReasonIsTheTrueOne) {
+  SimulatedRun run = hardship({GUEST_PROBE, "without_descriptors"});
+  run.traced = true;
+  run.budget = "48MiB";
+  run.environment.erase("SPILLWAY_SIMULATED_KERNELS");  // a file
+  const SimulatedResult result = run_simulated(run);
+  SimulatedRun bare = run;
+  bare.mode = bare.budget = "";
+  bare.traced = false;
+  EXPECT_EQ(result.process.out, run_simulated(bare).process.out) << result;
+  EXPECT_THAT(result.process.err,
+              HasSubstr("/proc/meminfo cannot be read (Too many open files), so the host memory that "
+                        "may be used is "));
+  EXPECT_THAT(result.process.err, HasSubstr("raise the limit on open files (ulimit -n), or set memory.host_budget"));
+  EXPECT_THAT(result.process.err, HasSubstr("(Too many open files): raise the limit on open files (ulimit -n)\n"));
+  EXPECT_THAT(result.process.err, Not(HasSubstr("is not there")));
+}
+
 // train_adam asks through the shared runtime; by the return address alone all its memory would be the runtime's.
 TEST(Hardship, TheCallerIsWhoCalledTheSharedRuntime) {
   const Scratch folder;
