@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <string>
 
@@ -32,11 +31,9 @@ std::optional<policy::CostTable> costs_of(std::uint32_t index, const std::string
   device.driver = driver_version();
   const std::string path = folder + "/" + policy::cost_file_name(device.uuid);
   const char* reason = "";
-  errno = 0;
   const std::optional<std::string> text = read_text_file(path.c_str(), policy::kLongestCostFile, reason);
   // Never probed; or not by this user, who cannot look there.
-  const bool hidden = errno == EACCES && ::access(folder.c_str(), X_OK) != 0;
-  if (!text && (errno == ENOENT || errno == ENOTDIR || hidden)) return std::nullopt;
+  if (!text && ::access(path.c_str(), F_OK) != 0) return std::nullopt;
   std::string why;
   if (!text) {
     why = policy::unread_cost_file(reason);

@@ -141,13 +141,11 @@ TEST(Hardship, WithoutAFileDescriptorTheProgramRunsAndTheReasonIsTheTrueOne) {
   const SimulatedResult result = run_simulated(run);
   SimulatedRun bare = run;
   bare.mode = bare.budget = "";
-  bare.traced = false;
   EXPECT_EQ(result.process.out, run_simulated(bare).process.out) << result;
   EXPECT_THAT(result.process.err,
               HasSubstr("/proc/meminfo cannot be read (Too many open files), so the host memory that "
                         "may be used is "));
   EXPECT_THAT(result.process.err, HasSubstr("raise the limit on open files (ulimit -n), or set memory.host_budget"));
-  EXPECT_THAT(result.process.err, HasSubstr("(Too many open files): raise the limit on open files (ulimit -n)\n"));
   EXPECT_THAT(result.process.err, Not(HasSubstr("is not there")));
 }
 
@@ -163,6 +161,7 @@ TEST(Hardship, TheCallerIsWhoCalledTheSharedRuntime) {
     run.mode = "arrival";
     run.budget = "100MiB";
     run.traced = true;
+  EXPECT_THAT(result.process.err, Not(HasSubstr("/costs-"))) << "of a file that does not exist";
     run.environment["SPILLWAY_POLICY"] = policy;
     const SimulatedResult result = run_simulated(run);
     EXPECT_EQ(result.process.exit_code, 0) << result;
