@@ -102,6 +102,11 @@ std::string write_cost_file(const CostFile& file) {
   return text;
 }
 
+std::string unread_cost_file(std::string_view reason) {
+  return "it cannot be read (" + std::string(reason) +
+         "): let this user read it, or name another folder by XDG_CACHE_HOME";
+}
+
 std::optional<CostTable> read_cost_file(std::string_view text, const ProbedDevice& device, std::string& why) {
   const TomlDocument document = read_toml(text);
   if (!document.faults.empty()) {

@@ -44,4 +44,7 @@ std::string write_cost_file(const CostFile& file);
 // with the remedy. Costs that were not measured are the built-in ones.
 std::optional<CostTable> read_cost_file(std::string_view text, const ProbedDevice& device, std::string& why);
 
+// The same half of a sentence for a file that the system does not let us read.
+std::string unread_cost_file(std::string_view reason);
+
 }  // namespace spillway::policy

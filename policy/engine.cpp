@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/engine_state.hpp"
+#include "policy/own_context.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -43,6 +44,18 @@ void Engine::State::on(const DeviceSeen& event) {
   const Bytes most = event.free.saturating_minus(reserve);
   device.budget = settings.device_budget ? std::min(settings.device_budget->of(event.total), event.free) : most;
   device.expected_spill = device.budget < most;
+}
+
+void Engine::State::on(const DeviceReserved& event) {
+  Device& device = devices[event.device.value];
+  device.reserved += event.bytes;
+  device.own_context = Device::OwnContext::made;
+}
+
+void Engine::State::on(const ContextRefused& event) {
+  Device& device = devices[event.device.value];
+  device.own_context = Device::OwnContext::refused;
+  device.moves = false;
 }
 
 void Engine::State::on(const LaunchShapeSeen& event) { shapes[event.shape] = Shape{event, 0, {}}; }
@@ -151,8 +164,14 @@ Bytes Engine::State::window(const Device& device) const {
 
 Bytes Engine::State::room(DeviceIndex index) const {
   const auto device = devices.find(index.value);
-  if (device == devices.end()) return {};
+  if (device == devices.end() || !device->second.moves) return {};
   return window(device->second).saturating_minus(residency.usage(index).held() + device->second.managed_pending);
+}
+
+// Room for a chunk beside it, else it would be made for nothing.
+Bytes Engine::State::lacking_to_move(const Device& device) const {
+  if (device.own_context == Device::OwnContext::made) return {};
+  return (device.plain.taken() + own_context_estimate(device.total) + kChunk).saturating_minus(device.budget);
 }
 
 // What is filled already was taken from what was free: it counts as ours, not as gone.
@@ -192,6 +211,11 @@ DeviceTotals Engine::totals(DeviceIndex index) const {
   totals.moved_in = usage.moved_in;
   totals.moved_out = usage.moved_out;
   return totals;
+}
+
+Bytes Engine::lacking_to_move(DeviceIndex index) const {
+  const auto device = state_->devices.find(index.value);
+  return device == state_->devices.end() ? Bytes() : state_->lacking_to_move(device->second);
 }
 
 bool Engine::would_spill(const AllocationRequested& request) const {

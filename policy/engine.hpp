@@ -66,6 +66,9 @@ class Engine {
   // Whether such a request would get managed memory if it was made now (rules that name its caller left aside).
   [[nodiscard]] bool would_spill(const AllocationRequested& request) const;
   [[nodiscard]] DeviceTotals totals(DeviceIndex device) const;
+  // Moves need a context of ours on the device. What the budget lacks of the room for it; nothing where it is made.
+  // While it lacks any, memory that spills is born on the host and stays there.
+  [[nodiscard]] Bytes lacking_to_move(DeviceIndex device) const;
   [[nodiscard]] const Settings& settings() const;
   [[nodiscard]] std::uint64_t ignored_events() const;  // impossible in a correct shim
   [[nodiscard]] LaunchNumber launches() const;

@@ -1,5 +1,6 @@
 // Requests for memory: what it is made of, whether there is room, and its life.
 #include <algorithm>
+#include <utility>
 
 #include "policy/engine_state.hpp"
 
@@ -119,8 +120,22 @@ Bytes Engine::State::make_room(DeviceIndex index) {
   return over(residency.leaving(index) - left_before);
 }
 
+// Only here, where the shim has had the chance to make the context before it asked.
+void Engine::State::look_for_room_to_move(DeviceIndex index) {
+  Device& device = devices[index.value];
+  const bool refused = device.own_context == Device::OwnContext::refused;
+  device.moves = device.moves || (!refused && lacking_to_move(device) == Bytes());
+  if (device.moves || std::exchange(device.said_unmoved, true)) return;
+  const std::string why = refused ? "the driver refused a context for moves"
+                                  : "the budget has no room for a context for moves beside " +
+                                        format_bytes(device.plain.taken()) + " that cannot leave";
+  writer.note({}, {}, {}, "device " + std::to_string(index.value) + ": " + why + ", so what spills stays on the host",
+              {});
+}
+
 void Engine::State::back_managed(const AllocationRequested& event, Allocation& allocation) {
   Device& device = devices[event.device.value];
+  look_for_room_to_move(event.device);
   allocation.raw = mode->raw();
   Cause cause;
   const bool on_host = allocation.rule != nullptr && (allocation.rule->action.place == RulePlace::host ||

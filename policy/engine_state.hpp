@@ -28,6 +28,9 @@ struct Engine::State {
     Bytes reserved;
     bool can_spill = false;
     bool expected_spill = false;
+    enum class OwnContext : std::uint8_t { none, made, refused } own_context = OwnContext::none;
+    bool moves = false;  // managed pages may come in: our context is made, or there was room for it
+    bool said_unmoved = false;
   };
 
   struct Shape {
@@ -52,7 +55,8 @@ struct Engine::State {
 
   void on(const DeviceSeen& event);
   void on(const HostMemorySeen& event) { host_available = event.available; }
-  void on(const DeviceReserved& event) { devices[event.device.value].reserved += event.bytes; }
+  void on(const DeviceReserved& event);
+  void on(const ContextRefused& event);
   void on(const FunctionSeen& event) { rules.function_seen(event.function, event.name); }
   void on(const CallerSeen& event) { callers[event.caller] = event.library; }
   void match(const AllocationRequested& event, Allocation& allocation);
@@ -79,6 +83,7 @@ struct Engine::State {
   void back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason);
   void back_managed(const AllocationRequested& event, Allocation& allocation);
   void back_stretchable(const AllocationRequested& event, Allocation& allocation);
+  void look_for_room_to_move(DeviceIndex index);
   [[nodiscard]] Bytes fixed_with(const AllocationRequested& event, const Device& device) const;
   Bytes make_room(DeviceIndex index);
   bool refuse_first(const AllocationRequested& event, Bytes outside);
@@ -86,6 +91,7 @@ struct Engine::State {
 
   [[nodiscard]] Bytes window(const Device& device) const;
   [[nodiscard]] Bytes room(DeviceIndex index) const;
+  [[nodiscard]] Bytes lacking_to_move(const Device& device) const;
   [[nodiscard]] Bytes host_limit() const;
   [[nodiscard]] Bytes host_room() const { return host_limit().saturating_minus(residency.host_pages() + host_pending); }
   const std::vector<Touch>& resolve(Shape& shape);

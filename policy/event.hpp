@@ -65,7 +65,7 @@ struct HostMemorySeen {
   friend bool operator==(const HostMemorySeen&, const HostMemorySeen&) = default;
 };
 
-// Device memory taken outside the program's allocations (our migration context, say): counted against the budget.
+// Device memory that our own context took, in which pages move: counted against the budget. It is made now.
 struct DeviceReserved {
   DeviceIndex device;
   Bytes bytes;
@@ -249,11 +249,18 @@ struct CallSeen {
   friend bool operator==(const CallSeen&, const CallSeen&) = default;
 };
 
+// The driver gave us no context of our own on this device: nothing can move there.
+struct ContextRefused {
+  DeviceIndex device;
+  DriverResult result;
+  friend bool operator==(const ContextRefused&, const ContextRefused&) = default;
+};
+
 // The order of alternatives is the trace's record number: append only.
 using EventBody = std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen,
                                AllocationRequested, AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched,
                                Copied, Filled, GraphSeen, GraphLaunched, MoveFinished, KernelTimed, PagesObserved,
-                               EventsDropped, TimePassed, TelemetryChanged, Mapped, CallSeen>;
+                               EventsDropped, TimePassed, TelemetryChanged, Mapped, CallSeen, ContextRefused>;
 
 struct Event {
   Nanoseconds time;

@@ -34,6 +34,7 @@ struct PossibleEvents::Judge {
     told.reserved_ += event.bytes;
     return true;
   }
+  bool operator()(const ContextRefused& event) const { return event.device.value < kMostDevices; }
   bool operator()(const AllocationRequested& event) const {
     if (!event.allocation || event.device.value >= kMostDevices || event.bytes > kMostMemory) return false;
     return told.allocations_.try_emplace(event.allocation).second;

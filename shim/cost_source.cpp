@@ -1,7 +1,8 @@
 #include "shim/cost_source.hpp"
 
+#include <unistd.h>
+
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <string>
 
@@ -30,17 +31,17 @@ std::optional<policy::CostTable> costs_of(std::uint32_t index, const std::string
   device.driver = driver_version();
   const std::string path = folder + "/" + policy::cost_file_name(device.uuid);
   const char* reason = "";
-  errno = 0;
   const std::optional<std::string> text = read_text_file(path.c_str(), policy::kLongestCostFile, reason);
-  if (!text && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;  // never probed
-  std::string why = reason;
-  if (text && text->size() > policy::kLongestCostFile) {
+  // Never probed; or not by this user, who cannot look there.
+  if (!text && ::access(path.c_str(), F_OK) != 0) return std::nullopt;
+  std::string why;
+  if (!text) {
+    why = policy::unread_cost_file(reason);
+  } else if (text->size() > policy::kLongestCostFile) {
     why = "it is longer than any that `spillway probe` writes; remove it";
-  } else if (text) {
-    if (auto costs = policy::read_cost_file(*text, device, why)) {
-      SPILLWAY_LOG_ONCE(debug, "costs are those of {}", path);
-      return costs;
-    }
+  } else if (auto costs = policy::read_cost_file(*text, device, why)) {
+    SPILLWAY_LOG_ONCE(debug, "costs are those of {}", path);
+    return costs;
   }
   SPILLWAY_LOG(warning, "{} is ignored: {}; going on with the built-in costs", path, why);
   return std::nullopt;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-// By read(2): the program may have replaced or instrumented stdio.
+// By read(2): the program may have replaced or instrumented stdio. Empty, and errno, where it cannot be opened.
 std::string read_file(const std::string& path) {
   std::string text;
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -91,8 +92,9 @@ policy::Bytes free_by_system_call() {
 
 HostMemory read_host_memory(const std::string& root) {
   HostMemory memory;
+  errno = ENODATA;  // of a file without the line
   const auto available = field(read_file(root + "proc/meminfo"), "MemAvailable:");
-  memory.without_proc = !available;
+  memory.proc_error = available ? 0 : errno;
   memory.available = available ? policy::Bytes(*available * 1024) : free_by_system_call();
   memory.binding_limit = "free memory";
   const std::string groups = read_file(root + "proc/self/cgroup");

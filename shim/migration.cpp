@@ -55,24 +55,31 @@ std::shared_ptr<MigrationContext> Migration::context_of(policy::DeviceIndex devi
   return context;
 }
 
-void Migration::with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body) {
+bool Migration::with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body) {
   const Watched watched(*this, what);
   CUcontext current = nullptr;
   const Driver& real = driver();
   if (real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current != nullptr) {
     body();
-    return;
+    return true;
   }
   std::shared_ptr<MigrationContext> context;
   {
     const std::unique_lock lock(mutex_);
-    context = context_of(device);
+    if (const auto found = contexts_.find(device.value); found != contexts_.end()) context = found->second;
   }
+  if (!context) return false;
   const RelaxedCapture relaxed;
-  const MigrationContext::Made entered = context->enter(device);
-  if (entered.made_now) reports_.context_made(device, entered.took);
+  if (!enter(*context, device).ok()) return false;
   body();
-  if (entered.result.ok()) real.cuCtxSetCurrent(nullptr);
+  real.cuCtxSetCurrent(nullptr);
+  return true;
+}
+
+policy::DriverResult Migration::enter(MigrationContext& context, policy::DeviceIndex device) {
+  const MigrationContext::Made entered = context.enter(device);
+  if (entered.tried_now) reports_.context_made(device, entered.result, entered.took);
+  return entered.result;
 }
 
 void Migration::prepare(policy::DeviceIndex device, std::chrono::milliseconds limit) {
@@ -172,14 +179,13 @@ void Migration::report(const Move& move, MoveOutcome outcome, policy::DriverResu
 void Migration::run(Lane& lane) {
   // This thread's calls disturb no capture of the program, for all of its life.
   const RelaxedCapture relaxed;
-  MigrationContext::Made entered;
+  policy::DriverResult made;
   {
     const Watched watched(*this, "the making of a context");
-    entered = lane.context->enter(lane.device);
+    made = enter(*lane.context, lane.device);
   }
-  if (entered.made_now) reports_.context_made(lane.device, entered.took);
   MigrationStream stream;
-  const policy::DriverResult made = entered.result.ok() ? stream.make() : entered.result;
+  if (made.ok()) made = stream.make();
   const CUdevice device = lane.context->device();
   std::unique_lock lock(mutex_);
   lane.ready = true;

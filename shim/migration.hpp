@@ -40,8 +40,9 @@ struct Move {
 
 struct MigrationReports {
   std::function<void(const Move&, policy::MoveOutcome, policy::DriverResult, policy::Nanoseconds took)> finished;
-  std::function<void(policy::DeviceIndex, policy::Bytes)> context_made;  // device memory it took
-  std::function<void(const char* what, std::chrono::seconds)> stuck;     // a driver call that does not come back
+  // Once for each device: whether the driver made it, and the device memory that it took.
+  std::function<void(policy::DeviceIndex, policy::DriverResult, policy::Bytes)> context_made;
+  std::function<void(const char* what, std::chrono::seconds)> stuck;  // a driver call that does not come back
 };
 
 // A driver call is stuck that takes longer. A move is some 256 MiB at the most, so tens of milliseconds; making a
@@ -70,9 +71,9 @@ class Migration {
   // one of them, or what is in its way, is stuck: then it is reported, and nobody waits for that lane until it comes
   // back.
   bool wait_for_blocking(policy::DeviceIndex device, std::chrono::milliseconds limit);
-  // Calls `body` with a context current on this thread: the one that is, else ours, for that long. `what` names it if
-  // it does not come back.
-  void with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body);
+  // Calls `body` with a context current on this thread: the one that is, else ours, for that long. False, and no call,
+  // if there is neither: ours is made by `prepare` or a move only. `what` names the call if it does not come back.
+  bool with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body);
   // Reports driver calls that have been under way for long, once each. For a timer; idle lanes look as well, as the
   // timer's own thread may be what is stuck.
   void look_for_stuck_calls();
@@ -115,7 +116,8 @@ class Migration {
     std::thread thread;
   };
 
-  std::shared_ptr<MigrationContext> context_of(policy::DeviceIndex device);  // with the lock
+  std::shared_ptr<MigrationContext> context_of(policy::DeviceIndex device);           // with the lock
+  policy::DriverResult enter(MigrationContext& context, policy::DeviceIndex device);  // and reports its making
   Lane* lane_for(policy::DeviceIndex device,
                  Direction direction);  // with the lock; nullptr if there is no thread for it
   void run(Lane& lane);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/own_context.hpp"
+#include "shim/advice.hpp"
 #include "shim/driver.hpp"
 
 namespace spillway::shim {
@@ -10,10 +12,8 @@ namespace {
 // Large enough for nearly the full rate (48 of 50 GB/s inward), small enough that a call ends within some milliseconds.
 constexpr policy::Bytes kLargestCall = policy::Bytes(std::uint64_t{64} << 20);
 
-// 524 MiB at default limits, 338 to 392 with ours (docs/driver_facts.md). More was other processes' that started
-// meanwhile.
+// 524 MiB at default limits (docs/driver_facts.md). More was other processes' that started meanwhile.
 constexpr policy::Bytes kMostForAContext = policy::Bytes(std::uint64_t{640} << 20);
-constexpr policy::Bytes kContextOnH200 = policy::Bytes(std::uint64_t{392} << 20);
 
 policy::DriverResult result_of(CUresult code) { return {static_cast<std::int32_t>(code)}; }
 
@@ -33,7 +33,9 @@ CUresult create_context(const Driver& real, CUcontext* context, CUdevice device)
 
 }  // namespace
 
-policy::Bytes memory_of_context(policy::Bytes gone) { return gone > kMostForAContext ? kContextOnH200 : gone; }
+policy::Bytes memory_of_context(policy::Bytes gone) {
+  return gone > kMostForAContext ? policy::kLargestOwnContext : gone;
+}
 
 MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
   Made made;
@@ -44,7 +46,7 @@ MigrationContext::Made MigrationContext::enter(policy::DeviceIndex device) {
     } catch (...) {
       made_ = result_of(CUDA_ERROR_OUT_OF_MEMORY);
     }
-    made.made_now = made_.ok();
+    made.tried_now = true;
     made.took = took_;
   });
   made.result = made_.ok() ? result_of(driver().cuCtxSetCurrent(context_)) : made_;
@@ -124,6 +126,20 @@ policy::DriverResult MigrationStream::prefetch(CUdevice device, policy::Address 
     if (code != CUDA_SUCCESS) return result_of(code);
   }
   return result_of(real.cuStreamSynchronize(stream_));
+}
+
+void MigrationStream::end() { driver().cuStreamDestroy_v2(stream_); }
+
+policy::DriverResult prefetch_from_here(policy::DeviceIndex device, policy::Address address, policy::Bytes bytes,
+                                        policy::Placement to) {
+  if (driver().cuStreamCreate == nullptr || driver().cuStreamDestroy_v2 == nullptr)
+    return result_of(CUDA_ERROR_NOT_SUPPORTED);
+  const RelaxedCapture relaxed;
+  MigrationStream stream;
+  if (const policy::DriverResult made = stream.make(); !made.ok()) return made;
+  const policy::DriverResult result = stream.prefetch(static_cast<CUdevice>(device.value), address, bytes, to);
+  stream.end();
+  return result;
 }
 
 }  // namespace spillway::shim

@@ -22,15 +22,13 @@ class MigrationContext {
   // What is free on the device now, by the calling thread's current context, if that is one of this device. Before the
   // context is made: what it takes is the difference. The first word counts. Any thread.
   void note_free(policy::DeviceIndex device);
-  // Makes the context, once; the calling thread's current context stays what it was. `made_now` says that this call
-  // made it, and `took` how much device memory went with it (0 if unknown). Any thread; blocks while another makes it.
+  // Makes the context, once, and current on the calling thread. `tried_now` says that this call made it or was refused,
+  // and `took` how much device memory went with it (0 if unknown). Any thread; blocks while another makes it.
   struct Made {
     policy::DriverResult result;
-    bool made_now = false;
+    bool tried_now = false;
     policy::Bytes took;
   };
-  Made prepare(policy::DeviceIndex device);
-  // The same, and makes it current on the calling thread.
   Made enter(policy::DeviceIndex device);
 
   [[nodiscard]] CUdevice device() const { return device_; }
@@ -52,9 +50,15 @@ class MigrationStream {
   policy::DriverResult make();
   // Moves pages and returns when they are there.
   policy::DriverResult prefetch(CUdevice device, policy::Address address, policy::Bytes bytes, policy::Placement to);
+  void end();  // a lane leaves its own to the process's end
 
  private:
   CUstream stream_ = nullptr;
 };
+
+// Moves pages by the context that is current on the calling thread: the program's, where there is none of ours. Its
+// launches wait meanwhile.
+policy::DriverResult prefetch_from_here(policy::DeviceIndex device, policy::Address address, policy::Bytes bytes,
+                                        policy::Placement to);
 
 }  // namespace spillway::shim

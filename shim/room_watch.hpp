@@ -42,15 +42,16 @@ class RoomWatch {
     changed_.notify_all();
   }
 
-  // Advice on memory is being given; a free waits for its end, for `limit` at most.
-  void advice_begins(policy::AllocationId allocation) { advised_.insert(allocation); }
-  void advice_ends(policy::AllocationId allocation) {
-    advised_.erase(advised_.find(allocation));
+  // A thread of the program, or of policy, calls the driver on this memory; a free waits for its end, for `limit` at
+  // most.
+  void use_begins(policy::AllocationId allocation) { in_use_.insert(allocation); }
+  void use_ends(policy::AllocationId allocation) {
+    in_use_.erase(in_use_.find(allocation));
     changed_.notify_all();
   }
-  void wait_for_advice(std::unique_lock<std::mutex>& lock, policy::AllocationId allocation,
-                       std::chrono::milliseconds limit) {
-    changed_.wait_for(lock, limit, [&] { return !advised_.contains(allocation); });
+  void wait_for_use(std::unique_lock<std::mutex>& lock, policy::AllocationId allocation,
+                    std::chrono::milliseconds limit) {
+    changed_.wait_for(lock, limit, [&] { return !in_use_.contains(allocation); });
   }
 
   // Spilled memory of this device is being freed; it is gone, or the driver refused.
@@ -85,7 +86,7 @@ class RoomWatch {
     std::uint64_t missed = 0;
   };
   std::map<std::uint32_t, Device> devices_;  // what it holds does not move
-  std::multiset<policy::AllocationId> advised_;
+  std::multiset<policy::AllocationId> in_use_;
   std::condition_variable changed_;
 };
 

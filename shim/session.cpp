@@ -20,18 +20,6 @@ using policy::Nanoseconds;
 
 namespace {
 
-// `set`: by the setting, and no less than what is free.
-void warn_of_small_budget(DeviceIndex device, const policy::DeviceTotals& totals, bool set) {
-  const std::string remedy =
-      set ? "the least that works is memory.device_budget = " + policy::format_bytes(totals.reserved + policy::kChunk) +
-                " (--device-budget)"
-          : "no more of the card is free";
-  SPILLWAY_LOG_FOR(warning, device.value,
-                   "device {}: the budget of {} leaves nothing for the program, as Spillway's own context for moves "
-                   "takes {} of it: plain memory will be refused; {}",
-                   device.value, policy::format_bytes(totals.budget), policy::format_bytes(totals.reserved), remedy);
-}
-
 std::vector<policy::trace::RuleSeen> names_of(const std::vector<policy::Rule>& rules) {
   std::vector<policy::trace::RuleSeen> names;
   for (const policy::Rule& rule : rules) names.push_back({rule.name, rule.line});
@@ -75,21 +63,26 @@ Session::Session(RunSettings run, std::uint32_t device_count)
                                 policy::format_bytes(move.bytes), error_name(result));
             }
           },
-          [this](DeviceIndex device, Bytes bytes) {
+          [this](DeviceIndex device, policy::DriverResult result, Bytes bytes) {
             Work work;
-            policy::DeviceTotals totals;
-            bool set = false;
             {
               const std::unique_lock lock(mutex_);
-              decide(policy::DeviceReserved{device, bytes, "migration context"}, work);
-              totals = engine_.totals(device);
-              const auto seen = devices_.find(device.value);
-              set = settings_.device_budget && seen != devices_.end() &&
-                    settings_.device_budget->of(seen->second.total) <= totals.budget;
+              if (result.ok()) {
+                decide(policy::DeviceReserved{device, bytes, "migration context"}, work);
+              } else {
+                own_contexts_[device.value] = OwnContext::refused;
+                decide(policy::ContextRefused{device, result}, work);
+              }
             }
-            if (totals.budget < totals.reserved + policy::kChunk) warn_of_small_budget(device, totals, set);
-            SPILLWAY_LOG_FOR(debug, device.value, "device {}: our own context takes {} of its memory", device.value,
-                             policy::format_bytes(totals.reserved));
+            if (result.ok()) {
+              SPILLWAY_LOG_FOR(debug, device.value, "device {}: our own context takes {} of its memory", device.value,
+                               policy::format_bytes(bytes));
+            } else {
+              SPILLWAY_LOG_FOR(warning, device.value,
+                               "device {}: the driver refused a context for moves ({}): what spills stays on the host; "
+                               "a lower memory.device_budget (--device-budget) leaves it room",
+                               device.value, error_name(result));
+            }
             carry_out(work);
           },
           [](const char* what, std::chrono::seconds since) {
@@ -173,25 +166,24 @@ void Session::carry_out(const Work& work) {
     }
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
-      {
-        // Freed since it was decided? Its address may be another's.
-        const std::unique_lock lock(mutex_);
-        const Registered* now = registry_.find(advise->allocation);
-        if (now == nullptr || now->freeing) continue;
-        room_.advice_begins(advise->allocation);
-      }
       policy::DriverResult result;
       // Advice needs a context, whichever: the policy thread and some threads of the program have none.
-      migration_.with_context(target->device, "an advice", [&] {
-        result = give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
+      while_it_lives(advise->allocation, [&] {
+        migration_.with_context(target->device, "an advice", [&] {
+          result = give_advice(target->device, target->address + advise->offset, advise->bytes, advise->advice);
+        });
       });
-      {
-        const std::unique_lock lock(mutex_);
-        room_.advice_ends(advise->allocation);
-      }
       if (!result.ok()) SPILLWAY_LOG_ONCE(warning, "the driver refused an advice ({})", error_name(result));
     } else if (const auto* move = std::get_if<policy::MoveRange>(&decision.body)) {
-      if (!queue(decision.id, *move, *target)) move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {});
+      switch (queue(decision.id, *move, *target)) {
+        case Queued::yes:
+          break;
+        case Queued::no:
+          move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {});
+          break;
+        case Queued::no_context:
+          move_from_here(decision.id, *move, *target);
+      }
     } else if (const auto* cancel = std::get_if<policy::CancelMoves>(&decision.body)) {
       if (!migration_.cancel(cancel->allocation, kWaitForFree)) {
         SPILLWAY_LOG_ONCE(warning, "memory is being freed while the driver still moves it; going on");
@@ -200,15 +192,43 @@ void Session::carry_out(const Work& work) {
   }
 }
 
-bool Session::queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target) {
+void Session::while_it_lives(policy::AllocationId allocation, const std::function<void()>& body) {
+  {
+    // Freed since it was decided? Its address may be another's.
+    const std::unique_lock lock(mutex_);
+    const Registered* now = registry_.find(allocation);
+    if (now == nullptr || now->freeing) return;
+    room_.use_begins(allocation);
+  }
+  body();
+  const std::unique_lock lock(mutex_);
+  room_.use_ends(allocation);
+}
+
+void Session::move_from_here(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target) {
+  policy::MoveOutcome outcome = policy::MoveOutcome::cancelled;
+  policy::DriverResult result;
+  const std::int64_t start = now();
+  while_it_lives(move.allocation, [&] {
+    const bool called = migration_.with_context(target.device, "a move from the program's context", [&] {
+      result = prefetch_from_here(target.device, target.address + move.offset, move.bytes, move.to);
+    });
+    if (called) outcome = result.ok() ? policy::MoveOutcome::done : policy::MoveOutcome::failed;
+  });
+  move_ended(decision, outcome, result, Nanoseconds(now() - start));
+}
+
+Session::Queued Session::queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target) {
   // Freed since it was decided? Then `cancel` has been by, and nothing may be queued behind its back: what is checked
   // and queued under the lock is seen by it.
   const std::unique_lock lock(mutex_);
   const Registered* now = registry_.find(move.allocation);
   const bool going = now == nullptr || now->freeing;
   if (going && move.urgency == policy::Urgency::blocking) room_.missed(target.device);
-  return !going && migration_.enqueue({decision, move.allocation, target.device, target.address + move.offset,
-                                       move.bytes, move.to, move.urgency});
+  if (!going && own_contexts_[target.device.value] != OwnContext::made) return Queued::no_context;
+  const bool queued = !going && migration_.enqueue({decision, move.allocation, target.device,
+                                                    target.address + move.offset, move.bytes, move.to, move.urgency});
+  return queued ? Queued::yes : Queued::no;
 }
 
 void Session::move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,

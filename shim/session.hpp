@@ -147,14 +147,21 @@ class Session final : public LaunchObserver, public GraphObserver {
     bool ask_again = false;  // nothing was decided, or what was decided did not come true
   };
   AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
-  [[nodiscard]] bool needs_context(const AllocationRequest& request) const;  // with the lock
+  [[nodiscard]] bool needs_context(const AllocationRequest& request);  // with the lock
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
   void prepare_to_spill(const AllocationRequest& request);
+  // That memory has spilled without it.
+  void say_unmoved(policy::DeviceIndex device);
   // Plain memory that needs the place of what is being freed. With the lock. False if that did not end in time.
   bool wait_for_frees(std::unique_lock<std::mutex>& lock, const AllocationRequest& request);
   void carry_out(const Work& work);
-  // False if the memory is gone, or going, since the move was decided.
-  bool queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
+  // Calls `body` unless this memory is gone, or going, since something was decided about it; a free waits for its end.
+  void while_it_lives(policy::AllocationId allocation, const std::function<void()>& body);
+  enum class Queued : std::uint8_t { yes, no, no_context };
+  // `no` if the memory is gone, or going, since the move was decided.
+  Queued queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
+  // Where there is no context of ours: population on the host, in the call that asked for the memory.
+  void move_from_here(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
   void move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
                   policy::Nanoseconds took);
   bool wait_for_room(const Work& work);
@@ -205,7 +212,10 @@ class Session final : public LaunchObserver, public GraphObserver {
   TraceLog trace_;
   std::map<std::uint32_t, policy::DeviceSeen> devices_;
   std::set<std::uint32_t> devices_with_context_;
-  std::set<std::uint32_t> prepared_;  // devices whose migration context is made and counted, or could not be
+  // Our own, in which pages move; `made` and counted, or taking long.
+  enum class OwnContext : std::uint8_t { none, made, refused };
+  std::map<std::uint32_t, OwnContext> own_contexts_;  // by device
+  std::set<std::uint32_t> said_unmoved_;              // devices
   RoomWatch room_;
   std::unordered_map<std::uint64_t, policy::StreamId> streams_;
   std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
@@ -221,7 +231,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::Bytes host_available_;
   policy::Bytes host_total_;  // reported with the virtual total; fixed at the start, as a card's size is
   std::int64_t host_read_at_ = 0;
-  bool host_without_proc_ = false;
+  int host_proc_error_ = 0;  // of the latest figure
   std::array<bool, kHookCount> calls_told_{};
   std::uint64_t events_ = 0;
   std::uint64_t decided_ = 0;

@@ -32,15 +32,17 @@ void Session::refresh_host_memory(Work& work) {
   if (host_read_at_ != 0 && moment - host_read_at_ < kHostMemoryAge) return;
   host_read_at_ = moment;
   const HostMemory memory = read_host_memory();
-  host_without_proc_ = memory.without_proc;
-  const Bytes available = memory.available;
-  if (available == host_available_) return;
-  host_available_ = available;
-  decide(policy::HostMemorySeen{available}, work);
+  // What was known before is nearer the truth than a figure without the groups' limits.
+  if (memory.proc_error != 0 && host_proc_error_ == 0 && host_available_ > Bytes()) return;
+  host_proc_error_ = memory.proc_error;
+  if (memory.available == host_available_) return;
+  host_available_ = memory.available;
+  decide(policy::HostMemorySeen{host_available_}, work);
 }
 
-bool Session::needs_context(const AllocationRequest& request) const {
-  return !prepared_.contains(request.device.value) &&
+bool Session::needs_context(const AllocationRequest& request) {
+  return own_contexts_[request.device.value] == OwnContext::none &&
+         engine_.lacking_to_move(request.device) == Bytes() &&
          engine_.would_spill({{}, request.device, request.bytes, request.kind, {}, {}, request.capturing});
 }
 
@@ -53,7 +55,8 @@ void Session::prepare_to_spill(const AllocationRequest& request) {
   struct Measured {
     ~Measured() {
       const std::unique_lock lock(session.mutex_);
-      session.prepared_.insert(device.value);
+      OwnContext& context = session.own_contexts_[device.value];
+      if (context == OwnContext::none) context = OwnContext::made;
       session.room_.measuring_ends(device);
     }
     Session& session;
@@ -62,6 +65,29 @@ void Session::prepare_to_spill(const AllocationRequest& request) {
   const Measured measured{*this, request.device};
   // Every thread that comes now waits here, else it would fill what the context is about to take.
   migration_.prepare(request.device, kWaitForMoves);
+}
+
+void Session::say_unmoved(DeviceIndex device) {
+  policy::DeviceTotals totals;
+  Bytes lacking;
+  Bytes set;
+  {
+    const std::unique_lock lock(mutex_);
+    if (own_contexts_[device.value] != OwnContext::none) return;
+    totals = engine_.totals(device);
+    lacking = engine_.lacking_to_move(device);
+    if (lacking == Bytes() || !said_unmoved_.insert(device.value).second) return;
+    if (settings_.device_budget) set = settings_.device_budget->of(devices_.at(device.value).total);
+  }
+  const bool more_is_free = settings_.device_budget && set <= totals.budget;
+  SPILLWAY_LOG(
+      warning,
+      "device {}: the budget of {} has no room for Spillway's own context, in which pages move, beside {} that "
+      "cannot leave: what spills stays on the host{}",
+      device.value, policy::format_bytes(totals.budget), policy::format_bytes(totals.plain),
+      more_is_free ? "; memory.device_budget = " + policy::format_bytes(totals.budget + lacking) +
+                         " (--device-budget) has room for it"
+                   : ", and no more of the card is free");
 }
 
 bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const AllocationRequest& request) {
@@ -95,6 +121,9 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
   }
   answer.reason = refusal.reason;
   answer.missing = refusal.missing;
+  // What is mapped would not move in any case.
+  const bool movable = spilled(answer, request) && request.kind != policy::AllocationKind::stretchable;
+  if (!answer.refused && movable) say_unmoved(request.device);
   return answer;
 }
 
@@ -207,7 +236,7 @@ std::optional<policy::AllocationId> Session::begin_free(policy::Address address,
     id = found->id;
     launch_path().addresses.remove(address);
     decide(policy::FreeRequested{id, stream_of(stream)}, work);
-    room_.wait_for_advice(lock, id, kWaitForFree);
+    room_.wait_for_use(lock, id, kWaitForFree);
   }
   carry_out(work);
   return id;
@@ -314,7 +343,7 @@ std::vector<policy::AllocationId> Session::begin_context_end(CUcontext context) 
       launch_path().addresses.remove(found->address);
       decide(policy::FreeRequested{id, {}}, work);
     }
-    for (const policy::AllocationId id : going) room_.wait_for_advice(lock, id, kWaitForFree);
+    for (const policy::AllocationId id : going) room_.wait_for_use(lock, id, kWaitForFree);
   }
   carry_out(work);
   return going;

@@ -2,8 +2,10 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "shim/advice.hpp"
@@ -230,11 +232,13 @@ policy::trace::TraceHeader Session::header() const {
 
 void Session::announce() const {
   SPILLWAY_LOG_ONCE(debug, "driver found; prefetch and advice take {}", prefetch_variant());
-  if (host_without_proc_) {
+  if (host_proc_error_ != 0) {
+    const bool no_descriptor = host_proc_error_ == EMFILE || host_proc_error_ == ENFILE;
     SPILLWAY_LOG(warning,
-                 "/proc is not there to say how much host memory may be used: {} by what is free, page cache left out; "
-                 "mount /proc, or set memory.host_budget",
-                 policy::format_bytes(host_total_));
+                 "/proc/meminfo cannot be read ({}), so the host memory that may be used is {}, by what is free, page "
+                 "cache left out; {}, or set memory.host_budget (--host-budget)",
+                 std::strerror(host_proc_error_), policy::format_bytes(host_total_),
+                 no_descriptor ? "raise the limit on open files (ulimit -n)" : "mount /proc");
   }
   for (const auto& [index, device] : devices_) {
     if (settings_.mode == policy::ModeName::off) {

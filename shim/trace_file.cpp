@@ -51,6 +51,9 @@ const char* remedy_for(int error) {
     case ENOSPC:
     case EDQUOT:
       return "make room, or name another place with SPILLWAY_TRACE_PATH";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit on open files (ulimit -n)";
     default:
       return "name another place with SPILLWAY_TRACE_PATH";
   }

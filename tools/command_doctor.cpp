@@ -166,12 +166,17 @@ class DoctorCommand : public Command {
     const bool seen = use.processes > 0;
     const bool spills =
         std::any_of(use.devices.begin(), use.devices.end(), [](const auto& entry) { return entry.second.spills(); });
-    const bool servable = seen && spills && ran_well(limited);
-    const std::string verdict = !seen ? (simulated_ || driver_is_there() ? kNothingSeen : kNoDriver)
-                                : !ran_well(limited)
-                                    ? "The program did not run well: check that it does without spillway."
-                                : !spills ? "Nothing of what was seen can spill."
-                                          : "This program can be served.";
+    // It ended for want of memory, maybe: that is what spilling is for.
+    const bool rescued =
+        std::any_of(use.devices.begin(), use.devices.end(), [](const auto& entry) { return entry.second.rescued(); });
+    const bool servable = seen && spills && (rescued || ran_well(limited));
+    const std::string verdict =
+        !seen                ? (simulated_ || driver_is_there() ? kNothingSeen : kNoDriver)
+        : rescued            ? "It ran out of device memory where Spillway would have spilled: this program "
+                               "can be served. What it does with more memory was not seen."
+        : !ran_well(limited) ? "The program did not run well: check that it does without spillway."
+        : !spills            ? "Nothing of what was seen can spill."
+                             : "This program can be served.";
     const std::string ended = ending_text(limited, seconds_);
     for (const std::string& problem : use.problems) complain(problem, kFailure);
     if (json_) {

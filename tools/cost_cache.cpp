@@ -22,7 +22,11 @@ std::optional<policy::CostTable> read_file(const std::string& path, const policy
   std::string why;
   const std::optional<std::string> text = read_regular(path, policy::kLongestCostFile, why);
   std::optional<policy::CostTable> costs;
-  if (text) costs = policy::read_cost_file(*text, device, why);
+  if (text) {
+    costs = policy::read_cost_file(*text, device, why);
+  } else {
+    why = policy::unread_cost_file(why);
+  }
   if (!costs) problem = path + " is ignored: " + why + "; going on with the built-in costs";
   return costs;
 }

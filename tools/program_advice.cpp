@@ -1,8 +1,8 @@
 // What `spillway doctor -- program` recommends, from how the program allocates.
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
+#include "policy/own_context.hpp"
 #include "policy/settings.hpp"
 #include "tools/program_report.hpp"
 
@@ -12,17 +12,7 @@ namespace {
 using policy::Bytes;
 using policy::format_bytes;
 
-// What Spillway needs of a card beside what cannot spill.
-struct Own {
-  Bytes context;  // its own, for moves
-  Bytes room;     // for a few moves
-};
-constexpr Own kOnACard{Bytes(std::uint64_t{340} << 20U), Bytes(std::uint64_t{172} << 20U)};
-constexpr Own kOnTheSimulatedDevice{Bytes(std::uint64_t{2} << 20U), Bytes(std::uint64_t{8} << 20U)};
-
-Own own_on(const DeviceUsed& device) {
-  return device.name.starts_with("Spillway simulated device") ? kOnTheSimulatedDevice : kOnACard;
-}
+constexpr Bytes kRoomForMoves{std::uint64_t{172} << 20U};  // a few at a time
 
 const WayUsed& of(const DeviceUsed& device, MemoryWay way) { return device.ways[static_cast<std::size_t>(way)]; }
 
@@ -42,13 +32,28 @@ bool caller_has(const ProgramUse& use, std::string_view part) {
 }
 
 Advice least_budget(const DeviceUsed& device, const std::string& where) {
-  const Own own = own_on(device);
-  const Bytes least = device.most_fixed + own.context + own.room;
-  const std::string sum = format_bytes(device.most_fixed) + " cannot spill, Spillway's own context takes about " +
-                          format_bytes(own.context) + ", and moves want " + format_bytes(own.room);
+  const Bytes context = policy::own_context_estimate(device.total);
+  const Bytes room = std::min(kRoomForMoves, Bytes(device.total.count() / 16));
+  const Bytes least = device.most_fixed + context + room;
+  const std::string sum = format_bytes(device.most_fixed) + " cannot spill, Spillway's own context takes up to " +
+                          format_bytes(context) + ", and moves want " + format_bytes(room);
   if (least > device.total)
     return {"", where + "the card's " + format_bytes(device.total) + " are not enough: " + sum + "; use a larger card"};
   return {"--device-budget", where + "not below " + format_bytes(least) + ": " + sum};
+}
+
+Advice on_refusal(const DeviceUsed& device, const std::string& where) {
+  const Refused& refused = *device.refused;
+  const std::string what = where + "the driver refused " + refused_text(refused);
+  if (!device.ran_out())
+    return {"", what + " with its error " + std::to_string(refused.code) +
+                    ", which is not for want of memory: see that the program runs without spillway"};
+  if (device.rescued())
+    return {"(no --device-budget)", what + ": under spillway run that spills, as the default budget is what is free"};
+  if (refused.beside + refused.bytes > device.free + device.host)
+    return {"", what + ", more than the card's free " + format_bytes(device.free) + " and the host's " +
+                    format_bytes(device.host) + " together: it needs more host memory, or has to ask for less"};
+  return {"", what + ", which cannot spill: it has to ask for less, or needs a larger card"};
 }
 
 void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
@@ -58,13 +63,12 @@ void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
       advice.push_back({"", where + "it has no concurrent managed access, so nothing spills there"});
       continue;
     }
+    if (device.refused) advice.push_back(on_refusal(device, where));
     if (!device.spills()) {
       advice.push_back({"", where + "nothing of what was seen can spill; Spillway is of no use here"});
       continue;
     }
-    if (use.ran_out) {
-      advice.push_back({"(no --device-budget)", where + "it ran out of memory: the default budget is what is free"});
-    } else if (device.most <= device.free) {
+    if (!device.ran_out() && device.most <= device.free) {
       advice.push_back({"--device-budget", where + "what was seen fits (" + format_bytes(device.most) + " of " +
                                                format_bytes(device.free) +
                                                " free); give a budget only to leave memory to others"});

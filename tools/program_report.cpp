@@ -69,6 +69,7 @@ class Reader {
   explicit Reader(ProgramUse& use) : use_(use) {}
 
   void operator()(const DeviceSeen& event) { seen_[event.device.value] = event; }
+  void operator()(const HostMemorySeen& event) { host_ = std::max(host_, event.available); }
   void operator()(const FunctionSeen& event) {
     use_.torch = use_.torch || event.name.find("at6native") != std::string::npos ||
                  event.name.find("at::native") != std::string::npos;
@@ -83,7 +84,7 @@ class Reader {
     const auto asked = asked_.find(event.allocation);
     if (asked == asked_.end()) return;
     if (!event.result.ok()) {
-      use_.ran_out = use_.ran_out || event.result.code == kOutOfMemory;
+      refuse(asked->second, event.result.code);
       asked_.erase(asked);
       return;
     }
@@ -122,6 +123,7 @@ class Reader {
       device.name = seen->second.name;
       device.total = seen->second.total;
       device.free = seen->second.free;
+      device.host = host_;
       device.can_spill = seen->second.can_spill;
     }
   }
@@ -132,6 +134,12 @@ class Reader {
     std::array<Bytes, kMemoryWays> ways;
     std::array<Bytes, kMemoryWays> most_of_ways;
   };
+
+  void refuse(const AllocationRequested& asked, std::int32_t code) {
+    DeviceUsed& device = use_.devices[asked.device.value];
+    if (device.refused && (device.ran_out() || code != kOutOfMemory)) return;
+    device.refused = {way_of(asked), asked.bytes, live_[asked.device.value].all, code};
+  }
 
   void count(const AllocationRequested& asked) {
     const MemoryWay way = way_of(asked);
@@ -151,6 +159,7 @@ class Reader {
   }
 
   ProgramUse& use_;
+  Bytes host_;
   std::map<std::uint32_t, DeviceSeen> seen_;
   std::unordered_map<CallerId, std::string> callers_;
   std::unordered_map<AllocationId, AllocationRequested> asked_;  // and what lives
@@ -184,7 +193,14 @@ std::string runtime_in(const std::string& path) {
 
 }  // namespace
 
+bool DeviceUsed::ran_out() const { return refused && refused->code == kOutOfMemory; }
+
+bool DeviceUsed::rescued() const {
+  return ran_out() && can_spill && spilling_way(refused->way) && refused->beside + refused->bytes <= free + host;
+}
+
 bool DeviceUsed::spills() const {
+  if (rescued()) return true;
   for (std::size_t way = 0; way < kMemoryWays; ++way) {
     if (can_spill && spilling_way(static_cast<MemoryWay>(way)) && ways[way].count > 0) return true;
   }
@@ -220,16 +236,23 @@ std::vector<std::string> runtimes_of(const ProgramUse& use) {
   return found;
 }
 
+std::string refused_text(const Refused& refused) {
+  return format_bytes(refused.bytes) + " (" + kWays[static_cast<std::size_t>(refused.way)].name + ") beside " +
+         format_bytes(refused.beside) + " in use";
+}
+
 std::string report_text(const ProgramUse& use) {
   std::string text;
   for (const std::string& runtime : runtimes_of(use)) text += "CUDA runtime   " + harmless(runtime) + "\n";
   text += "processes      " + std::to_string(use.processes) + "\n";
   text += "launches       " + grouped(use.launches) + ", " + grouped(use.graph_launches) + " of graphs\n";
-  if (use.ran_out) text += "out of memory  yes: the driver had no more\n";
   for (const auto& [index, device] : use.devices) {
     text += "\ndevice " + std::to_string(index) + " (" + harmless(device.name) + ", " + format_bytes(device.total) +
             "): at most " + format_bytes(device.most) + " at a time, of which " + format_bytes(device.most_fixed) +
             " cannot spill\n";
+    if (device.refused)
+      text += "  the driver refused " + refused_text(*device.refused) +
+              (device.ran_out() ? ": out of memory" : ": its error " + std::to_string(device.refused->code)) + "\n";
     TextTable table({{"  memory", Align::left}, {"count"}, {"bytes"}, {"at most"}, {"under Spillway", Align::left}});
     for (std::size_t way = 0; way < kMemoryWays; ++way) {
       const WayUsed& used = device.ways[way];
@@ -250,10 +273,11 @@ std::string report_text(const ProgramUse& use) {
 }
 
 Json report_json(const ProgramUse& use) {
-  Json json = {
-      {"processes", use.processes},       {"launches", use.launches},     {"graph_launches", use.graph_launches},
-      {"ran_out_of_memory", use.ran_out}, {"runtimes", runtimes_of(use)}, {"profiler", use.cupti_taken},
-      {"driver_calls", use.calls}};
+  const bool ran_out =
+      std::any_of(use.devices.begin(), use.devices.end(), [](const auto& entry) { return entry.second.ran_out(); });
+  Json json = {{"processes", use.processes},   {"launches", use.launches},     {"graph_launches", use.graph_launches},
+               {"ran_out_of_memory", ran_out}, {"runtimes", runtimes_of(use)}, {"profiler", use.cupti_taken},
+               {"driver_calls", use.calls}};
   json["devices"] = Json::array();
   for (const auto& [index, device] : use.devices) {
     Json one = {{"device", index},
@@ -262,6 +286,12 @@ Json report_json(const ProgramUse& use) {
                 {"can_spill", device.can_spill},
                 {"most_bytes", device.most.count()},
                 {"most_bytes_that_cannot_spill", device.most_fixed.count()}};
+    if (device.refused) {
+      one["refused"] = {{"memory", kWays[static_cast<std::size_t>(device.refused->way)].key},
+                        {"bytes", device.refused->bytes.count()},
+                        {"beside_bytes", device.refused->beside.count()},
+                        {"code", device.refused->code}};
+    }
     one["memory"] = Json::object();
     for (std::size_t way = 0; way < kMemoryWays; ++way) {
       const WayUsed& used = device.ways[way];

@@ -35,22 +35,33 @@ struct WayUsed {
   policy::Bytes most;   // at a time
 };
 
+// A request that the driver did not serve.
+struct Refused {
+  MemoryWay way = MemoryWay::large;
+  policy::Bytes bytes;
+  policy::Bytes beside;   // counted memory that lived then
+  std::int32_t code = 0;  // the driver's
+};
+
 struct DeviceUsed {
   std::string name;
   policy::Bytes total;
   policy::Bytes free;  // when the program came to it
+  policy::Bytes host;  // host memory that was available
   bool can_spill = false;
   std::array<WayUsed, kMemoryWays> ways;
-  policy::Bytes most;                 // counted memory at a time
-  policy::Bytes most_fixed;           // of it, what cannot spill
-  [[nodiscard]] bool spills() const;  // something of what was asked for can
+  policy::Bytes most;                  // counted memory at a time
+  policy::Bytes most_fixed;            // of it, what cannot spill
+  std::optional<Refused> refused;      // the first for want of memory; else the first
+  [[nodiscard]] bool spills() const;   // something of what was asked for can
+  [[nodiscard]] bool ran_out() const;  // the driver refused memory
+  [[nodiscard]] bool rescued() const;  // which would have spilled, and have had room on the host
 };
 
 struct ProgramUse {
   std::uint64_t processes = 0;  // that called the driver
   std::uint64_t launches = 0;
   std::uint64_t graph_launches = 0;
-  bool ran_out = false;                         // the driver refused memory
   std::map<std::uint32_t, DeviceUsed> devices;  // those that memory was asked of
   std::set<std::string> callers;                // files that asked for memory
   std::set<std::string> calls;                  // functions of the driver
@@ -71,6 +82,9 @@ struct Advice {
   std::string why;
 };
 std::vector<Advice> advice_for(const ProgramUse& use);
+
+// "64 MiB (cudaMalloc, 2 MiB and more) beside 1.5 GiB in use".
+std::string refused_text(const Refused& refused);
 
 std::string report_text(const ProgramUse& use);
 nlohmann::ordered_json report_json(const ProgramUse& use);

@@ -114,6 +114,10 @@ void fields(Wire& wire, V& v) {
   wire(v.allocation, v.address);
 }
 
+template <class Wire, Is<ContextRefused> V>
+void fields(Wire& wire, V& v) {
+  wire(v.device, v.result);
+}
 template <class Wire, Is<CallSeen> V>
 void fields(Wire& wire, V& v) {
   wire(v.symbol);

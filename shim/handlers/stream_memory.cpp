@@ -1,5 +1,7 @@
 // Stream-ordered allocation and its pools. In a run that may spill, requests of 2 MiB and more are served from managed
 // memory (managed_pools.hpp); the others are the driver's, counted against the budget and refused early where it ends.
+#include <atomic>
+
 #include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
@@ -125,9 +127,10 @@ std::optional<CUresult> serve(const OrderedCall& call, policy::DeviceIndex devic
   request.may_wait = may_wait(request.pool);
   const PoolAnswer answer = managed_pools().allocate(request);
   if (answer.outcome == PoolAnswer::Outcome::not_ours) return std::nullopt;
-  SPILLWAY_LOG_ONCE(info,
-                    "stream-ordered memory of {} and more is managed memory, which can spill (memory.spill_pools)",
-                    policy::format_bytes(kSmallestPooled));
+  static constinit std::atomic_flag said;  // each time is no news: nothing to be counted at the end
+  if (!said.test_and_set(std::memory_order_relaxed))
+    SPILLWAY_LOG(info, "stream-ordered memory of {} and more is managed memory, which can spill (memory.spill_pools)",
+                 policy::format_bytes(kSmallestPooled));
   if (answer.outcome == PoolAnswer::Outcome::served) {
     *call.out = answer.address.value;
     return CUDA_SUCCESS;

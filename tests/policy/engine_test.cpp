@@ -57,6 +57,59 @@ TEST(Backing, WhatCannotSpillIsRefusedAtTheBudget) {
   EXPECT_EQ(program.last().front().cause.reason, Reason::device_budget);
 }
 
+std::size_t count_notes(const std::vector<Decision>& decisions, const std::string& part) {
+  return static_cast<std::size_t>(std::count_if(decisions.begin(), decisions.end(), [&](const Decision& decision) {
+    const auto* note = std::get_if<Note>(&decision.body);
+    return note != nullptr && note->text.find(part) != std::string::npos;
+  }));
+}
+
+class OwnContext : public ::testing::TestWithParam<ModeName> {};
+
+TEST_P(OwnContext, WithoutRoomForItWhatSpillsIsOnTheHostUntilThereIs) {
+  ScriptedProgram program(with(GetParam(), 1_GiB), 64_GiB, 256_GiB, {}, ScriptedProgram::OwnContext::none);
+  const Address plain = program.allocate(640_MiB, AllocationKind::stream_ordered);
+  EXPECT_EQ(program.engine().lacking_to_move({0}), 10_MiB);  // 392 MiB for it, 2 MiB to move
+  const Address first = program.allocate(64_MiB);
+  EXPECT_EQ(program.backing(first), Backing::managed);
+  for (int i = 0; i < 20; ++i) program.launch({first, program.allocate(4_MiB)});
+  program.finish_all();
+  EXPECT_EQ(program.on_card(), Bytes());
+  EXPECT_EQ(program.totals().resident + program.totals().arriving, Bytes());
+  EXPECT_EQ(program.totals().on_host, 144_MiB);
+  EXPECT_EQ(count_notes(program.decisions(), "the budget has no room for a context for moves beside 640 MiB"), 1U);
+  EXPECT_TRUE(program.allocate(380_MiB, AllocationKind::stream_ordered)) << "plain memory has all of the budget";
+  program.free(plain);
+  EXPECT_EQ(program.engine().lacking_to_move({0}), Bytes());
+  const Address second = program.allocate(64_MiB);
+  program.launch({second});
+  EXPECT_EQ(program.on_card(second), 64_MiB);
+  EXPECT_EQ(program.engine().check_invariants(), "");
+}
+
+TEST_P(OwnContext, ThatIsMadeNeedsNoMoreRoom) {
+  ScriptedProgram program(with(GetParam(), 1_GiB), 64_GiB, 256_GiB, {}, ScriptedProgram::OwnContext::none);
+  program.send(DeviceReserved{{0}, 338_MiB, "migration context"});
+  EXPECT_TRUE(program.allocate(600_MiB, AllocationKind::stream_ordered));
+  EXPECT_EQ(program.engine().lacking_to_move({0}), Bytes());
+  const Address memory = program.allocate(64_MiB);
+  program.launch({memory});
+  EXPECT_EQ(program.on_card(memory), 64_MiB);
+}
+
+TEST_P(OwnContext, ThatTheDriverRefusesLeavesAllOnTheHost) {
+  ScriptedProgram program(with(GetParam(), 1_GiB), 64_GiB, 256_GiB, {}, ScriptedProgram::OwnContext::none);
+  program.send(ContextRefused{{0}, {2}});
+  const Address memory = program.allocate(64_MiB);
+  program.launch({memory});
+  EXPECT_EQ(program.on_card(), Bytes());
+  EXPECT_EQ(count_notes(program.decisions(), "the driver refused a context for moves"), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, OwnContext,
+                         ::testing::Values(ModeName::arrival, ModeName::demand, ModeName::alloc_prefetch,
+                                           ModeName::adaptive));
+
 TEST(MapStyle, IsOnTheHostForGoodWhereTheBudgetEnds) {
   Settings settings = with(ModeName::arrival, 1_GiB);
   settings.host_budget = SizeOrShare{512_MiB};

@@ -17,10 +17,13 @@ namespace spillway::policy::testing {
 
 class ScriptedProgram {
  public:
-  ScriptedProgram(Settings settings, Bytes card, Bytes host, std::vector<Rule> rules = {})
+  enum class OwnContext : std::uint8_t { none, free_of_charge };
+  ScriptedProgram(Settings settings, Bytes card, Bytes host, std::vector<Rule> rules = {},
+                  OwnContext context = OwnContext::free_of_charge)
       : engine_(std::move(settings), std::move(rules)) {
     send(DeviceSeen{{0}, {}, card, card, true, "Scripted"});
     send(HostMemorySeen{host});
+    if (context == OwnContext::free_of_charge) send(DeviceReserved{{0}, {}, "a context that takes nothing"});
   }
 
   // The address, or none if policy refused. `result` is what the driver says.

@@ -44,6 +44,7 @@ class Writer {
   Writer() {
     event(DeviceSeen{{0}, {}, 140_GiB, 140_GiB, true, "Virtual"});
     event(HostMemorySeen{400_GiB});
+    event(DeviceReserved{{0}, {}, "a context that takes nothing"});
   }
 
   Address driver_allocate(Bytes bytes) {

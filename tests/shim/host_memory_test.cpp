@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -51,14 +53,26 @@ TEST_F(HostMemoryTest, FreeMemoryWhereNoGroupLimits) {
 }
 
 TEST_F(HostMemoryTest, WithoutProcTheKernelIsAskedAndTheGroupInSightLimits) {
-  EXPECT_FALSE(read().without_proc);
+  EXPECT_EQ(read().proc_error, 0);
   fs::remove_all(root_ / "proc");
-  EXPECT_TRUE(read().without_proc);
+  EXPECT_EQ(read().proc_error, ENOENT);
   // No machine that builds this has less.
   EXPECT_GT(read().available.count(), std::uint64_t{1} << 20);
   group("sys/fs/cgroup", "60000", "10000");
   EXPECT_EQ(read().available.count(), 50000U);
   EXPECT_TRUE(read().binding_limit.ends_with("cgroup/memory.max")) << read().binding_limit;
+}
+
+TEST_F(HostMemoryTest, WithoutADescriptorTheReasonIsTheTrueOne) {
+  struct rlimit before {};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  struct rlimit none = before;
+  none.rlim_cur = 0;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const HostMemory memory = read();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(memory.proc_error, EMFILE);
+  EXPECT_GT(memory.available.count(), std::uint64_t{1} << 20);
 }
 
 TEST_F(HostMemoryTest, SecondVersionOwnLimitAndAParentsWhichIsLess) {

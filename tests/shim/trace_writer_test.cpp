@@ -198,6 +198,21 @@ TEST_F(TraceWriterTest, MissingFolderTurnsTracingOffAndNamesTheRemedy) {
   EXPECT_THAT(report_, HasSubstr("SPILLWAY_TRACE_PATH"));
 }
 
+TEST_F(TraceWriterTest, WithoutADescriptorTheLimitIsTheRemedy) {
+  struct rlimit before {};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  struct rlimit none = before;
+  none.rlim_cur = 0;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  TraceWriter writer(options("a.swt"));
+  writer.submit(frame_of(1));
+  writer.flush_now();
+  writer.close(end_text("exit"));
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(reports_, 1);
+  EXPECT_THAT(report_, HasSubstr("(Too many open files): raise the limit on open files (ulimit -n)"));
+}
+
 TEST_F(TraceWriterTest, UnwritableFolderTurnsTracingOff) {
   ::chmod(folder_.c_str(), 0500);
   const pid_t child = ::fork();

@@ -70,8 +70,10 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
       return TelemetryChanged{one_of<TelemetryState>(7), text()};
     case 21:
       return Mapped{id<AllocationId>(), id<Address>()};
-    default:
+    case 22:
       return CallSeen{text()};
+    default:
+      return ContextRefused{id<DeviceIndex>(), result()};
   }
 }
 

@@ -65,6 +65,7 @@ struct TraceView::EventAdder {
   void operator()(const TelemetryChanged& /*event*/) const {}
   void operator()(const Mapped& /*event*/) const {}
   void operator()(const CallSeen& /*event*/) const {}
+  void operator()(const ContextRefused& /*event*/) const {}
 };
 
 void TraceView::begin(const trace::TraceHeader& header) { decisions_.begin(rule_words(header)); }

@@ -57,6 +57,29 @@ TEST_P(Ends, SmallAllocationsTakeTheirBlocksOfTheBudget) {
   EXPECT_EQ(std::stoul("0" + with.line("taken: ")), (held + 1) / 2 * 2 + 2) << with;
 }
 
+// Without room for our own context what spills is on the host from its birth, until there is room.
+TEST_P(Ends, OurContextDoesNotComeOnTopOfPlainMemory) {
+  const SimulatedResult bare = run_simulated(ending("small_first", ""));
+  SimulatedRun run = ending("small_first", GetParam(), "24MiB");
+  run.traced = true;
+  const SimulatedResult with = run_simulated(run);
+  EXPECT_EQ(with.process.out, bare.process.out) << with.process.err;
+  EXPECT_EQ(with.line("small ones: "), "12") << with;
+  const std::uint64_t context = 2 * kMiB;  // the program's own, in nobody's budget
+  EXPECT_LE(with.resident_peak(), 24 * kMiB + context) << with;
+  EXPECT_EQ(with.count("driver_evictions"), 0U);
+  EXPECT_THAT(
+      with.process.err,
+      HasSubstr("the budget of 24 MiB has no room for Spillway's own context, in which pages move, beside 24 MiB "
+                "that cannot leave: what spills stays on the host; memory.device_budget = 34 MiB"))
+      << with;
+  EXPECT_EQ(with.leaks(), 0U) << with.report.dump(1);
+  const auto stats = with.stats();
+  ASSERT_TRUE(stats.is_object()) << with;
+  EXPECT_EQ(stats["devices"][0]["on_host_peak"], 16 * kMiB) << stats.dump(1);
+  EXPECT_EQ(stats["devices"][0]["reserved"], 2 * kMiB) << "made once there was room" << stats.dump(1);
+}
+
 TEST_P(Ends, ARefusalThatTheDriverExplainsIsNotCalledOutOfMemory) {
   const SimulatedResult bare = run_simulated(ending("too_large_in_a_wrong_stream", ""));
   const SimulatedResult with = run_simulated(ending("too_large_in_a_wrong_stream", GetParam()));

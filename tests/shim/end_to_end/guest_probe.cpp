@@ -327,6 +327,8 @@ int main(int argc, char** argv) {
                                                     {"pools_of_another_device", pools_of_another_device},
                                                     {"too_large_in_a_wrong_stream", too_large_in_a_wrong_stream},
                                                     {"many_small", many_small},
+                                                    {"small_first", small_first},
+                                                    {"without_descriptors", without_descriptors},
                                                     {"leaves_at_once", leaves_at_once}};
   const auto scenario = scenarios.find(name);
   if (scenario == scenarios.end()) {

@@ -106,6 +106,8 @@ void pool_frees();
 void pools_of_another_device();
 void too_large_in_a_wrong_stream();
 void many_small();
+void small_first();
+void without_descriptors();
 void leaves_at_once();
 
 // Of guest_probe_refusals.cpp.

@@ -1,5 +1,8 @@
 // The probe's ways of giving pool memory back, right and wrong, and of ending with moves under way.
+#include <sys/resource.h>
+
 #include <thread>
+#include <utility>
 
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
@@ -132,6 +135,49 @@ void many_small() {
   say("taken", (before - free_on_device()) / kMiB);
   for (int i = 0; i < held; ++i) cuMemFree_v2(memory[i]);
   say("free as before", static_cast<std::uint64_t>(free_on_device() == before));
+}
+
+// What cannot leave has filled the budget before anything spills; in the end there is room again.
+void small_first() {
+  const Device device = start();
+  CUdeviceptr small[12] = {};
+  int held = 0;
+  while (held < 12 && cuMemAlloc_v2(&small[held], kMiB + kMiB / 2) == CUDA_SUCCESS) ++held;
+  say("small ones", static_cast<std::uint64_t>(held));
+  const auto works = [&](CUdeviceptr memory) {
+    constexpr std::size_t kBytes = 8 * kMiB;
+    float values[2] = {};
+    cuMemsetD8_v2(memory, 0, kBytes);
+    for (int i = 0; i < 3; ++i) launch_add_one(device, memory, kBytes);
+    cuCtxSynchronize();
+    cuMemcpyDtoH_v2(&values[0], memory, sizeof(float));
+    cuMemcpyDtoH_v2(&values[1], memory + kBytes - sizeof(float), sizeof(float));
+    return values[0] == 3 && values[1] == 3 ? 1 : 0;
+  };
+  CUdeviceptr large[3] = {};
+  for (int i = 0; i < 2; ++i) say("large", cuMemAlloc_v2(&large[i], 8 * kMiB));
+  for (int i = 0; i < 2; ++i) std::printf("works: %d\n", works(large[i]));
+  for (int i = 0; i < held; ++i) cuMemFree_v2(small[i]);
+  say("large", cuMemAlloc_v2(&large[2], 8 * kMiB));
+  for (int i = 0; i < 3; ++i) std::printf("works: %d\n", works(large[i]));
+  for (const CUdeviceptr each : large) say("free", cuMemFree_v2(each));
+}
+
+// Not one file can be opened, from before the driver starts.
+void without_descriptors() {
+  struct rlimit limit {};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t before = std::exchange(limit.rlim_cur, 0);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  CUcontext context = nullptr;
+  CUdeviceptr memory[2] = {};
+  say("init", cuInit(0));
+  say("context", cuCtxCreate_v2(&context, 0, 0));
+  for (CUdeviceptr& each : memory) say("alloc", cuMemAlloc_v2(&each, 32 * kMiB));
+  for (const CUdeviceptr each : memory) say("fill", cuMemsetD8_v2(each, 1, 32 * kMiB));
+  for (const CUdeviceptr each : memory) say("free", cuMemFree_v2(each));
+  limit.rlim_cur = before;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // So much that its population on the host is not waited for, and the end right after it.

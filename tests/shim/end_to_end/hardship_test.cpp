@@ -117,20 +117,51 @@ TEST(Hardship, AFolderForATraceIsRefusedAndTheLineSaysWhatToDo) {
   EXPECT_TRUE(std::filesystem::is_empty(place));
 }
 
-TEST(Hardship, ABudgetThatOurOwnContextFillsIsNamedWithTheRemedy) {
+TEST(Hardship, ABudgetWithoutRoomForOurOwnContextServesAllTheSame) {
   SimulatedRun run = hardship({GUEST_PROBE, "work", "3"});
   run.budget = "3MiB";
   const SimulatedResult result = run_simulated(run);
-  EXPECT_THAT(result.process.err, HasSubstr("the budget of 3 MiB leaves nothing for the program"));
-  EXPECT_THAT(result.process.err, HasSubstr("takes 2 MiB of it"));
-  EXPECT_THAT(result.process.err, HasSubstr("the least that works is memory.device_budget = 4 MiB (--device-budget)"));
-  // And it does.
+  EXPECT_EQ(result.process.out, "sum 18\n") << result;
+  EXPECT_THAT(result.process.err, HasSubstr("the budget of 3 MiB has no room for Spillway's own context"));
+  EXPECT_THAT(result.process.err, HasSubstr("; memory.device_budget = 4 MiB (--device-budget) has room for it"));
+  // And it has.
   run.budget = "4MiB";
   const SimulatedResult least = run_simulated(run);
   EXPECT_EQ(least.process.out, "sum 18\n") << least;
-  EXPECT_THAT(least.process.err, Not(HasSubstr("leaves nothing")));
+  EXPECT_THAT(least.process.err, Not(HasSubstr("has no room")));
+}
+
+TEST(Hardship, AContextThatTheDriverRefusesLeavesWhatSpillsOnTheHost) {
+  SimulatedRun run = hardship({GUEST_PROBE, "work", "3"});
   run.budget = "24MiB";
-  EXPECT_THAT(run_simulated(run).process.err, Not(HasSubstr("leaves nothing")));
+  run.faults = "cuCtxCreate_v2:2:2";  // the first is the program's
+  run.traced = true;
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.process.out, "sum 18\n") << result;
+  EXPECT_THAT(result.process.err,
+              HasSubstr("device 0: the driver refused a context for moves (CUDA_ERROR_OUT_OF_MEMORY): "
+                        "what spills stays on the host"));
+  EXPECT_THAT(result.process.err, Not(HasSubstr("refused to move")));
+  const auto stats = result.stats();
+  ASSERT_TRUE(stats.is_object()) << result;
+  EXPECT_GT(stats["devices"][0]["on_host_peak"], 0) << stats.dump(1);
+  EXPECT_EQ(stats["devices"][0]["resident_peak"], 0) << stats.dump(1);
+}
+
+TEST(Hardship, WithoutAFileDescriptorTheProgramRunsAndTheReasonIsTheTrueOne) {
+  SimulatedRun run = hardship({GUEST_PROBE, "without_descriptors"});
+  run.budget = "48MiB";
+  run.environment.erase("SPILLWAY_SIMULATED_KERNELS");  // a file
+  const SimulatedResult result = run_simulated(run);
+  SimulatedRun bare = run;
+  bare.mode = bare.budget = "";
+  EXPECT_EQ(result.process.out, run_simulated(bare).process.out) << result;
+  EXPECT_THAT(result.process.err,
+              HasSubstr("/proc/meminfo cannot be read (Too many open files), so the host memory that "
+                        "may be used is "));
+  EXPECT_THAT(result.process.err, HasSubstr("raise the limit on open files (ulimit -n), or set memory.host_budget"));
+  EXPECT_THAT(result.process.err, Not(HasSubstr("is not there")));
+  EXPECT_THAT(result.process.err, Not(HasSubstr("/costs-"))) << "of a file that does not exist";
 }
 
 // train_adam asks through the shared runtime; by the return address alone all its memory would be the runtime's.

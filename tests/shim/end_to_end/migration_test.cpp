@@ -39,7 +39,8 @@ class MigrationTest : public testing::Test {
               const std::scoped_lock lock(mutex_);
               finished_.emplace_back(move.decision.value, outcome);
             },
-            [](policy::DeviceIndex, policy::Bytes) {}, [this](const char*, std::chrono::seconds) { ++stuck_; }};
+            [](policy::DeviceIndex, policy::DriverResult, policy::Bytes) {},
+            [this](const char*, std::chrono::seconds) { ++stuck_; }};
   }
   Move move(std::uint64_t number, std::size_t memory, Placement to, Urgency urgency) const {
     return {{number}, {static_cast<std::uint32_t>(memory + 1)}, {0}, {memory_[memory]}, 4_MiB, to, urgency};
@@ -125,6 +126,21 @@ TEST_F(MigrationTest, AContextThatIsNotMadeIsReported) {
     migration.look_for_stuck_calls();
     return stuck_ == 1;
   });
+}
+
+// It takes device memory, for which somebody has to have found room.
+TEST_F(MigrationTest, NoContextIsMadeInPassing) {
+  start("");
+  Migration migration(reports(), {10s, 10s});
+  int called = 0;
+  std::thread([&] {  // which has no context current
+    EXPECT_FALSE(migration.with_context({0}, "an advice", [&] { ++called; }));
+    EXPECT_EQ(called, 0);
+    migration.prepare({0}, 2000ms);
+    EXPECT_TRUE(migration.with_context({0}, "an advice", [&] { ++called; }));
+    EXPECT_EQ(called, 1);
+  })
+      .join();
 }
 
 TEST_F(MigrationTest, AnAdviceThatIsStuckIsReportedByAnIdleLane) {

@@ -38,8 +38,9 @@ class ProbeTest : public ::testing::Test {
     std::ofstream(file()) << text.replace(text.find(what), what.size(), by);
   }
   // A program that spills, traced.
-  SimulatedResult train() const {
+  SimulatedResult train(unsigned user = 0) const {
     SimulatedRun run;
+    run.user = user;
     run.command = {TRAIN_ADAM, "--layers", "3", "--width", "1024", "--batch", "16", "--steps", "2", "--verify", "0"};
     run.mode = "adaptive";
     run.budget = "24MiB";
@@ -141,6 +142,21 @@ TEST_F(ProbeTest, AnOlderTraceIsPricedByTheFileOfItsDevice) {
   const auto json = replayed(run);
   EXPECT_EQ(json["costs"], file().string());
   EXPECT_GT(json["replays"][0]["whole_run"]["seconds"].get<double>(), before);
+}
+
+TEST_F(ProbeTest, AFileThatMayNotBeReadIsNamedWithTheRemedy) {
+  constexpr unsigned kNobody = 65534;
+  ASSERT_EQ(probe({"--save"}).exit_code, 0);
+  fs::permissions(file(), fs::perms::none);
+  const SimulatedResult run = train(kNobody);
+  EXPECT_EQ(run.process.exit_code, 0) << run;
+  EXPECT_THAT(run.process.err, HasSubstr(file().string() +
+                                         " is ignored: it cannot be read (Permission denied): let this user read it, "
+                                         "or name another folder by XDG_CACHE_HOME; going on with the built-in costs"));
+  // Nobody has probed for a user who cannot even look there.
+  fs::permissions(file().parent_path(), fs::perms::none);
+  EXPECT_THAT(train(kNobody).process.err, Not(HasSubstr("ignored")));
+  fs::permissions(file().parent_path(), fs::perms::owner_all);
 }
 
 TEST_F(ProbeTest, ABadOrForeignFileIsIgnoredInOneLine) {
