@@ -72,7 +72,7 @@ struct Advice {
 };
 std::vector<Advice> advice_for(const ProgramUse& use);
 
-std::string report_text(const ProgramUse& use);
+std::string report_text(const ProgramUse& use, std::size_t width = 0);
 nlohmann::ordered_json report_json(const ProgramUse& use);
 
 }  // namespace spillway::tools
