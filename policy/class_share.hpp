@@ -1,6 +1,7 @@
 // What an allocation was said to hold. Decisions name a class for the bytes that they are about, and may change their
 // mind; pieces of one allocation may differ. Its class is the one that was named for most bytes, so far: tables, the
-// story, exports, `top` and the page of `view` all go by this.
+// story, exports, `top` and the page of `view` all go by this. The sentence of a decision says what its own bytes were
+// "taken for" at the time.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +26,9 @@ class ClassShare {
   [[nodiscard]] std::uint16_t most() const {
     const auto best = std::max_element(bytes_.begin(), bytes_.end());  // the lowest number of equals
     return *best == 0 ? 0 : static_cast<std::uint16_t>(best - bytes_.begin());
+  }
+  [[nodiscard]] bool names(std::uint16_t span_class) const {
+    return span_class < bytes_.size() && bytes_[span_class] > 0;
   }
   // Of the bytes that were named, those of the class; 0 if none were.
   [[nodiscard]] std::uint64_t percent(std::uint16_t span_class) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "policy/device_budget.hpp"
 #include "policy/engine_state.hpp"
 #include "policy/own_context.hpp"
 
@@ -12,8 +13,6 @@ namespace {
 
 // Of one graph launch; more are damage.
 constexpr std::size_t kMostTouches = std::size_t{1} << 20;
-constexpr Bytes kReserveCap = 1_GiB;
-constexpr std::uint64_t kReserveShare = 32;
 
 std::string telemetry_note(const TelemetryChanged& event) {
   const std::string detail = event.detail.empty() ? "" : " (" + event.detail + ")";
@@ -40,10 +39,8 @@ void Engine::State::on(const DeviceSeen& event) {
   Device& device = devices[event.device.value];
   device.total = event.total;
   device.can_spill = event.can_spill;
-  const Bytes reserve = std::min(kReserveCap, Bytes(event.total.count() / kReserveShare));
-  const Bytes most = event.free.saturating_minus(reserve);
-  device.budget = settings.device_budget ? std::min(settings.device_budget->of(event.total), event.free) : most;
-  device.expected_spill = device.budget < most;
+  device.budget = device_budget(settings, event);
+  device.expected_spill = device.budget < free_less_reserve(event);
 }
 
 void Engine::State::on(const DeviceReserved& event) {

@@ -159,7 +159,8 @@ std::string explain(const Cause& cause, const RuleWords& rules) {
   const auto add = [&details](const std::string& detail) { details += (details.empty() ? "" : ", ") + detail; };
   if (cause.rule != 0) add(rule_text(cause.rule, rules));
   if (cause.span_class != 0 && cause.span_class < kSpanClassNames.size()) {
-    add(std::string(kSpanClassNames[cause.span_class]));
+    // Of these bytes, at this time: what most of the allocation is said to hold (class_share.hpp) may be another.
+    add("taken for " + std::string(kSpanClassNames[cause.span_class]));
   }
   const bool by_worth = cause.reason == Reason::worth || cause.reason == Reason::learned_class;
   if (by_worth) add(fixed(cause.worth) + " us saved per iteration and MiB");

@@ -17,7 +17,8 @@ using RuleWords = std::vector<std::string>;
 // `rule "adam moments" (training.toml:4)`, or "rule 2" where nobody knows its name.
 std::string rule_text(std::uint16_t rule, const RuleWords& words);
 
-// Why, with what counted: "because it is worth least of what is in HBM (optimizer, 0 us saved per iteration and MiB)".
+// Why, with what counted: "because it is worth least of what is in HBM (taken for optimizer, 0 us saved per iteration
+// and MiB)".
 std::string explain(const Cause& cause, const RuleWords& rules = {});
 
 // One sentence: "32 MiB at offset 64 MiB of allocation 7 go to the host, in the background, because ..."

@@ -269,15 +269,16 @@ constexpr auto kTable = std::to_array<SettingRow>({
         "Size at which a trace file is full: what comes later is counted, not written.",
         [](Settings& s, std::string_view text) { return read_most_bytes(s.trace_max_size, text, 1_MiB); },
         [](const Settings& s) { return s.trace_max_size == Bytes() ? std::string() : write_bytes(s.trace_max_size); }},
-    SettingRow{"log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug", "info",
-               kLevelList, "How much is said on standard error.",
-               [](Settings& s, std::string_view text) {
-                 int level = 0;
-                 Result bad = choose(level, text, kLevels, kLevelList);
-                 if (!bad) s.log_level = chosen(level, kLevels);
-                 return bad;
-               },
-               [](const Settings& s) { return s.log_level; }},
+    SettingRow{
+        "log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug", "info", kLevelList,
+        "How much is said on standard error. What became of a trace that was asked for is said at all levels but off.",
+        [](Settings& s, std::string_view text) {
+          int level = 0;
+          Result bad = choose(level, text, kLevels, kLevelList);
+          if (!bad) s.log_level = chosen(level, kLevels);
+          return bad;
+        },
+        [](const Settings& s) { return s.log_level; }},
 });
 
 }  // namespace
@@ -308,6 +309,12 @@ std::string SettingRow::flag_name() const {
   std::string name = "--" + std::string(flag.empty() ? short_name : flag);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
+}
+
+std::string SettingRow::help() const {
+  const bool listed = kind == SettingKind::choice || kind == SettingKind::boolean;
+  return std::string(sentence) + " (" + (listed || range.empty() ? "" : std::string(range) + "; ") +
+         environment_name() + "; default: " + std::string(default_text.empty() ? "none" : default_text) + ")";
 }
 
 std::span<const SettingRow> setting_table() { return kTable; }

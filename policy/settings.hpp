@@ -80,6 +80,8 @@ struct SettingRow {
   std::string_view flag = {};                          // "trace" where the short name would be clumsy as a flag
   [[nodiscard]] std::string environment_name() const;  // SPILLWAY_DEVICE_BUDGET
   [[nodiscard]] std::string flag_name() const;         // --device-budget
+  // For --help and the man page: the sentence, the range where the type does not say it, the variable, the default.
+  [[nodiscard]] std::string help() const;
 };
 
 // The table, in the order of the reference page.

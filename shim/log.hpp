@@ -68,10 +68,16 @@ void log_left_out() noexcept;
 #define SPILLWAY_LOG_ONCE(level, ...) SPILLWAY_LOG_FOR(level, std::uint64_t{1}, __VA_ARGS__)
 
 // SPILLWAY_LOG(info, "budget {}", text)
-#define SPILLWAY_LOG(level, ...)                                                                                 \
+#define SPILLWAY_LOG(level, ...) SPILLWAY_LOG_FROM(level, level, __VA_ARGS__)
+
+// What became of something that was asked for, and is nowhere else to be read: said at every level but off.
+#define SPILLWAY_LOG_ASKED_FOR(level, ...) SPILLWAY_LOG_FROM(error, level, __VA_ARGS__)
+
+// `level` is what the line calls itself, `least` what decides whether it is written.
+#define SPILLWAY_LOG_FROM(least, level, ...)                                                                     \
   do {                                                                                                           \
     static constinit ::spillway::shim::LogPlace spillway_log_place;                                              \
-    if (::spillway::shim::log_level() <= ::spillway::shim::LogLevel::level) {                                    \
+    if (::spillway::shim::log_level() <= ::spillway::shim::LogLevel::least) {                                    \
       try {                                                                                                      \
         const std::string spillway_log_text = ::fmt::format(__VA_ARGS__);                                        \
         if (::spillway::shim::may_speak(spillway_log_place, ::spillway::shim::subject_of(spillway_log_text)))    \

@@ -30,9 +30,9 @@ void TraceLog::open(const policy::Settings& settings, const policy::trace::Trace
   options.names = {std::to_string(header.pid), start_for_names(), header.host, header.rank};
   options.most_bytes = settings.trace_max_size.count();
   options.header_json = policy::trace::encode_header(header);
-  options.report = [](const std::string& what) { SPILLWAY_LOG(warning, "{}", what); };
+  options.report = [](const std::string& what) { SPILLWAY_LOG_ASKED_FOR(warning, "{}", what); };
   options.renamed = [](const std::string& path) {
-    SPILLWAY_LOG(info, "the trace is {}: a file of the name asked for exists", path);
+    SPILLWAY_LOG_ASKED_FOR(info, "the trace is {}: a file of the name asked for exists", path);
   };
   builder_ = std::make_unique<policy::trace::FrameBuilder>();
   writer_ = std::make_unique<TraceWriter>(std::move(options));

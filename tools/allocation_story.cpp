@@ -284,7 +284,9 @@ StoryReading read_story(const std::string& path, const AllocationName& name) {
   visitor.finished = [&](const trace::TraceReader& reader) { teller.finish(reader); };
   reading.problem = read_trace(path, visitor);
   if (!reading.problem && !teller.story.found) {
+    const std::string& state = teller.story.completeness;
     reading.problem = path + ": this trace has no allocation " + std::to_string(id.value) +
+                      (state == "whole" ? "" : " (" + state + ")") +
                       "; spillway stats --by allocation lists those that moved";
   }
   reading.story = std::move(teller.story);

@@ -142,7 +142,8 @@ std::string check_json(const PolicyFileReading& reading, std::string_view file_n
   if (trace) {
     const CoverageReport& coverage = trace->coverage;
     out["trace"] = {{"path", trace->path},
-                    {"state", trace->state},
+                    {"whole", trace->state == "whole"},
+                    {"completeness", trace->state},
                     {"allocations", coverage.allocations},
                     {"bytes", coverage.bytes.count()},
                     {"launches", coverage.launches},

@@ -27,7 +27,8 @@ class CheckCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("policy", policy_path_, "Policy file (TOML)");
-    app.add_option("--trace", trace_path_, "Trace file (.swt): say what each rule would match in it");
+    app.add_option("--trace", trace_path_, "Trace file (.swt): say what each rule would match in it")
+        ->type_name("TRACE");
     app.add_flag("--json", json_, "Print JSON");
     app.add_flag("--reference", reference_, "Print the reference page of all settings and rules (Markdown)");
   }
@@ -45,6 +46,7 @@ class CheckCommand : public Command {
     std::optional<CheckedTrace> trace;
     int code = reading.ok() ? kSuccess : kUsageMistake;
     if (reading.ok() && !trace_path_.empty()) {
+      if (const auto several = one_trace(trace_path_)) return complain(*several, kFailure);
       trace = read_coverage(reading.file.rules, code);
       if (!trace) return code;
     }

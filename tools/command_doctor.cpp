@@ -19,6 +19,7 @@
 #include "tools/preload.hpp"
 #include "tools/program_check.hpp"
 #include "tools/program_report.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 
@@ -91,7 +92,8 @@ class DoctorCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("--time-limit", seconds_, "With a program: seconds after which it is ended by SIGTERM")
-        ->check(CLI::Range(1, 3600))
+        ->type_name("seconds")
+        ->check(CLI::Range(1, 3600).description(""))
         ->capture_default_str();
     app.add_flag("--simulated", simulated_, "With a program: run it on the simulated device instead of a GPU");
     app.add_flag("--json", json_, "Print JSON: an object with `servable`, and the findings or the report");
@@ -120,7 +122,8 @@ class DoctorCommand : public Command {
       if (!finding.remedy.empty()) out += "         remedy: " + harmless(finding.remedy) + "\n";
     }
     out += servable ? "This machine can be served.\n" : "This machine cannot be served: see the problems above.\n";
-    print(out);
+    constexpr std::size_t kAfterVerdict = 9;
+    print(prose_for(terminal_of_output(), out, kAfterVerdict));
   }
 
   static void print_json(const std::vector<Finding>& findings, bool servable) {
@@ -186,7 +189,9 @@ class DoctorCommand : public Command {
     } else {
       std::string command;
       for (const std::string& word : program_) command += (command.empty() ? "" : " ") + word;
-      print(harmless(command) + ": " + ended + "\n" + (seen ? "\n" + report_text(use) + "\n" : "") + verdict + "\n");
+      const Terminal terminal = terminal_of_output();
+      print(page_for(terminal, harmless(command) + ": " + ended + "\n" +
+                                   (seen ? "\n" + report_text(use, terminal.width) + "\n" : "") + verdict + "\n"));
     }
     return servable ? kSuccess : kFailure;
   }

@@ -47,31 +47,31 @@ class ExportCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("trace", trace_, "Trace file (.swt), or a folder with one in it")->required();
-    app.add_option("--format", format_, "One of: perfetto, sqlite, csv")
+    app.add_option("--format", format_, "What to write")
+        ->type_name("one of: perfetto, sqlite, csv")
         ->required()
-        ->check(CLI::IsMember({"perfetto", "sqlite", "csv"}));
-    app.add_option("-o,--output", output_, "File to write; - for standard output (not with sqlite)")->required();
-    from_given_ = app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms");
-    to_given_ = app.add_option("--to", to_, "Up to this time");
+        ->check(CLI::IsMember({"perfetto", "sqlite", "csv"}).description(""));
+    app.add_option("-o,--output", output_, "File to write; - for standard output (not with sqlite)")
+        ->type_name("FILE")
+        ->required();
+    from_given_ = app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms")->type_name("time");
+    to_given_ = app.add_option("--to", to_, "Up to this time")->type_name("time");
     iterations_given_ =
-        app.add_option("--iteration", iterations_, "These iterations only: 7, or 7..9 (spillway stats --by iteration)");
+        app.add_option("--iteration", iterations_, "These iterations only: 7, or 7..9 (spillway stats --by iteration)")
+            ->type_name("N[..M]");
   }
 
   int run() override {
     ExportWindow window;
     if (const auto mistake = read_window(window)) return complain(*mistake);
-    const TraceList list = list_traces({trace_});
-    if (!list.problems.empty()) return complain(list.problems.front(), kFailure);
-    if (list.paths.size() != 1) {
-      return complain(trace_ + ": holds " + std::to_string(list.paths.size()) + " traces; name one of them", kFailure);
-    }
+    if (const auto problem = one_trace(trace_)) return complain(*problem, kFailure);
     std::error_code error;
     if (std::filesystem::is_directory(output_, error)) return complain(output_ + ": is a folder; name a file to write");
-    if (const auto problem = replaces_input(output_, list.paths)) return complain(*problem);
+    if (const auto problem = replaces_input(output_, {trace_})) return complain(*problem);
     if (format_ == "sqlite" && output_ == "-") {
       return complain("-o -: a database cannot be written to standard output; name a file");
     }
-    return write(list.paths.front(), window);
+    return write(trace_, window);
   }
 
  private:
@@ -121,7 +121,7 @@ class ExportCommand : public Command {
     };
     if (const auto unreadable = read_trace(path, visitor)) return complain(*unreadable, kFailure);
     if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
-    if (state != "whole") complain(path + ": exported as far as it goes: " + state, kSuccess);
+    if (const std::string line = as_far_as_it_goes(path, "exported", state); !line.empty()) complain(line, kSuccess);
     if (!iterations_.empty() && window.first_iteration > run.iteration()) {
       return complain("--iteration " + iterations_ + ": " +
                           (run.iteration() == 0

@@ -26,9 +26,19 @@ class UsageFormatter : public CLI::Formatter {
     }
     return CLI::Formatter::make_usage(app, std::move(name));
   }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_positional() || option->get_type_size() == 0) return {};
+    return " " + option->get_type_name() + (option->get_required() ? " (required)" : "");
+  }
+  std::string make_option_desc(const CLI::Option* option) const override { return described(*option); }
 };
 
 }  // namespace
+
+std::string described(const CLI::Option& option) {
+  const std::string standard = option.get_default_str();
+  return option.get_description() + (standard.empty() ? "" : " (default: " + standard + ")");
+}
 
 CommandLine::CommandLine() : app("Run CUDA programs beyond their GPU's memory, and see what moved.", "spillway") {
   app.formatter(std::make_shared<UsageFormatter>());

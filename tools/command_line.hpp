@@ -3,12 +3,16 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "tools/command.hpp"
 
 namespace spillway::tools {
+
+// What an option is for, and its default where it has one: for --help and the man page.
+std::string described(const CLI::Option& option);
 
 struct CommandLine {
   CommandLine();

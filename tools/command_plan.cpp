@@ -11,6 +11,7 @@
 #include "tools/output_file.hpp"
 #include "tools/regular_file.hpp"
 #include "tools/replay.hpp"
+#include "tools/trace_source.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -20,8 +21,9 @@ class PlanCommand : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("trace", trace_, "Trace file (.swt)")->required();
     app.add_option("--device-budget", budget_, "Budget of the next run: a size such as 16GiB, or a share such as 80%")
+        ->type_name("size or share")
         ->required();
-    app.add_option("-o,--output", output_, "Policy file to write (default: stdout)");
+    app.add_option("-o,--output", output_, "Policy file to write (default: stdout)")->type_name("FILE");
     app.add_flag("--json", json_,
                  "Print what is expected of the next run as JSON; the policy file only goes to --output");
   }
@@ -33,10 +35,12 @@ class PlanCommand : public Command {
     }
     if (const auto problem = output_problem()) return complain(*problem);
     TraceEvents trace;
+    if (const auto problem = one_trace(trace_)) return complain(*problem, kFailure);
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
+    if (const std::string line = as_far_as_it_goes(trace_, "read", trace.state); !line.empty())
+      complain(line, kSuccess);
     if (!trace.costs.problem.empty()) complain(trace.costs.problem, kSuccess);
-    if (trace.launches == 0)
-      return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
+    if (trace.launches == 0) return complain(no_launch(trace_, trace), kFailure);
     ReplayRequest request;
     request.budget = settings.device_budget;
     request.keep = policy::ReplayOptions::Keep::decisions;
@@ -63,7 +67,7 @@ class PlanCommand : public Command {
     if (!plan.why_no_rule.empty()) remark += (remark.empty() ? "" : ". ") + plan.why_no_rule;
     if (!remark.empty()) complain(remark, kSuccess);
     if (output_.empty()) {
-      print(json_ ? expectation_json(expected).dump(2) + "\n" : text);
+      print(json_ ? json_of(trace, expected) : text);
       return kSuccess;
     }
     OutputFile file;
@@ -73,11 +77,17 @@ class PlanCommand : public Command {
       problem = file.finish();
     }
     if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
-    print((json_ ? expectation_json(expected).dump(2) : expectation_text(expected)) + "\n");
+    print(json_ ? json_of(trace, expected) : expectation_text(expected) + "\n");
     return kSuccess;
   }
 
  private:
+  static std::string json_of(const TraceEvents& trace, const Expectation& expected) {
+    using Json = nlohmann::ordered_json;
+    Json json = {{"trace", trace.path}, {"whole", trace.state == "whole"}, {"completeness", trace.state}};
+    json.update(expectation_json(expected));
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
   // A plan may be made anew in its place; anything else that is there belongs to someone.
   [[nodiscard]] std::optional<std::string> output_problem() const {
     if (auto problem = replaces_input(output_, {trace_})) return problem;

@@ -14,6 +14,7 @@
 #include "tools/cost_cache.hpp"
 #include "tools/preload.hpp"
 #include "tools/probe.hpp"
+#include "tools/terminal.hpp"
 #include "tools/text_table.hpp"
 
 namespace spillway::tools {
@@ -61,7 +62,10 @@ std::string number_problem(const std::string& text) {
 class ProbeCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_option("--device", device_, "Number of the device to measure")->check(number_problem);
+    app.add_option("--device", device_, "Number of the device to measure")
+        ->type_name("number")
+        ->capture_default_str()
+        ->check(number_problem);
     app.add_flag("--simulated", simulated_, "Measure the simulated device: shows how it goes, tells nothing of a GPU");
     CLI::Option* save = app.add_flag("--save", save_, "Keep the costs for later runs; a GPU's are kept in any case");
     app.add_flag("--no-save", print_only_, "Only print them, as is done with the simulated device's")->excludes(save);
@@ -94,12 +98,17 @@ class ProbeCommand : public Command {
       if (const auto trouble = save_costs(file, path)) problem = *trouble;
     }
     if (!problem.empty()) path.clear();
-    print(json_ ? json_of(*result, path) : text_of(*result, path));
+    if (json_) {
+      print(json_of(*result, path));
+    } else {
+      const Terminal terminal = terminal_of_output();
+      print(page_for(terminal, text_of(*result, path, terminal.width)));
+    }
     return problem.empty() ? kSuccess : complain(problem, kFailure);
   }
 
  private:
-  static std::string text_of(const ProbeResult& result, const std::string& path) {
+  static std::string text_of(const ProbeResult& result, const std::string& path, std::size_t width) {
     std::string text = harmless(result.device.name) + ", CUDA " + result.device.driver + ", measured with " +
                        policy::format_bytes(result.used) + " of its memory\n";
     if (result.simulated) text += std::string(kSimulatedRemark) + "\n";
@@ -111,7 +120,7 @@ class ProbeCommand : public Command {
       table.add({std::string(row.key), cost_for_people(result.costs.*row.field, row.unit),
                  cost_for_people(built_in.*row.field, row.unit), std::string(row.sentence)});
     }
-    text += "\n" + table.str() + "\n";
+    text += "\n" + table.str(width) + "\n";
     text += path.empty() ? "Not kept.\n"
                          : "Kept in " + harmless(path) +
                                "; runs on this device go by it from now on, and replay and plan too.\n";

@@ -7,6 +7,7 @@
 #include "tools/command.hpp"
 #include "tools/replay.hpp"
 #include "tools/terminal.hpp"
+#include "tools/trace_source.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -16,14 +17,18 @@ class ReplayCommand : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("trace", trace_, "Trace file (.swt)")->required();
     app.add_option("--policy", policy_,
-                   "Policy file, or a mode (default: the mode of the recorded run; adaptive if that was off)");
+                   "Policy file, or a mode (default: the mode of the recorded run; adaptive if that was off)")
+        ->type_name("FILE or mode");
     app.add_option("--compare", compare_,
                    "More policy files or modes, each a line of the table; a mode has the recorded run's other settings")
+        ->type_name("FILE or mode ...")
         ->delimiter(',');
     app.add_option("--device-budget", budget_,
-                   "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%");
+                   "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%")
+        ->type_name("size or share");
     from_given_ = app.add_option("--from-launch", from_,
-                                 "Count from this launch on (default: the middle of the trace, after learning)");
+                                 "Count from this launch on (default: the middle of the trace, after learning)")
+                      ->type_name("number");
     app.add_flag("--json", json_, "Print JSON");
   }
 
@@ -37,6 +42,7 @@ class ReplayCommand : public Command {
       request.budget = settings.device_budget;
     }
     TraceEvents trace;
+    if (const auto problem = one_trace(trace_)) return complain(*problem, kFailure);
     if (const auto problem = read_events(trace_, trace)) return complain(*problem, kFailure);
     if (!trace.costs.problem.empty()) complain(trace.costs.problem, kSuccess);
     std::vector<NamedPolicy> policies;
@@ -49,8 +55,7 @@ class ReplayCommand : public Command {
       if (const auto problem = load_policy(name, policy, trace.settings)) return complain(*problem);
       policies.push_back(std::move(policy));
     }
-    if (trace.launches == 0)
-      return complain(trace_ + ": no launch in this trace; record one with spillway run --trace", kFailure);
+    if (trace.launches == 0) return complain(no_launch(trace_, trace), kFailure);
     if (from_given_->count() > 0) {
       std::uint64_t from = 0;
       const auto read = std::from_chars(from_.data(), from_.data() + from_.size(), from);

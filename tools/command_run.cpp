@@ -48,14 +48,12 @@ std::string absolute_pattern(const std::string& pattern) {
 class RunCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_option("--policy", policy_file_, "Policy file to run under (checked first)")->type_name("FILE");
+    app.add_option("--policy", policy_file_, "Policy file to run under, checked first (SPILLWAY_POLICY)")
+        ->type_name("FILE");
     values_.resize(policy::setting_table().size());
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const SettingRow& row = policy::setting_table()[i];
-      std::string names = row.flag_name();
-      std::string help(row.sentence);
-      if (!row.range.empty()) help += " (" + std::string(row.range) + ")";
-      app.add_option(names, values_[i], help)->type_name(std::string(row.type))->group("Settings");
+      app.add_option(row.flag_name(), values_[i], row.help())->type_name(std::string(row.type))->group("Settings");
     }
     app.add_flag("--simulated", simulated_, "Run on the simulated device instead of a GPU");
     app.add_flag("--summary", summary_, "Stay until the program has ended, and say on stderr what was seen and moved");

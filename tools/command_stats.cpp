@@ -25,18 +25,20 @@ class StatsCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("trace", arguments_, "Trace files (.swt), or a folder of them")->required();
-    app.add_option(
-           "--by", by_,
-           "Tables in place of the page, each trace by itself: one of: class, rule, kernel, iteration, allocation")
+    app.add_option("--by", by_,
+                   "Tables in place of the page, each trace by itself; several by commas or blanks")
+        ->type_name("one of: class, rule, kernel, iteration, allocation")
         ->delimiter(',')
         ->allow_extra_args(false)  // what follows is a trace
-        ->check(CLI::IsMember(section_names()));
+        ->check(CLI::IsMember(section_names()).description(""));
     explains_ = app.add_option("--explain", explain_,
-                               "Tell the story of one allocation, named by its number or by an address in it (0x...)");
+                               "Tell the story of one allocation, named by its number or by an address in it (0x...)")
+                    ->type_name("number or address");
     app.add_flag("--json", json_, "Print JSON: an object for one trace, else traces and totals");
     app.add_option("--top", top_, "Rows to list: kernels, allocations, iterations at either end")
+        ->type_name("number")
         ->capture_default_str()
-        ->check(CLI::Range(0, 1'000'000));
+        ->check(CLI::Range(0, 1'000'000).description(""));
   }
 
   int run() override {

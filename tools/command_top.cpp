@@ -41,12 +41,14 @@ class TopCommand : public Command {
     app.add_flag(
         "--once", once_,
         "Print one frame, of what there is now, and end (implied where stdout is no terminal, but with --json)");
-    app.add_option("--interval", interval_, "Seconds between frames")
+    app.add_option("--interval", interval_, "Seconds between frames, 0.05 to 3600")
+        ->type_name("seconds")
         ->capture_default_str()
-        ->check(CLI::Range(0.05, 3600.0));
-    app.add_option("--top", top_, "Allocations to list; a process shows 64 at most")
+        ->check(CLI::Range(0.05, 3600.0).description(""));
+    app.add_option("--top", top_, "Allocations to list, 1000 at most; a process shows 64 at most")
+        ->type_name("number")
         ->capture_default_str()
-        ->check(CLI::Range(0, 1000));
+        ->check(CLI::Range(0, 1000).description(""));
     app.add_flag("--json", json_, "Print each frame as a line of JSON");
   }
 
@@ -55,7 +57,10 @@ class TopCommand : public Command {
     if (run_name_.empty()) return complain("the name of the run is empty; name a process, or a trace file");
     terminal_ = terminal_of_output();
     if (!once_) catch_interrupts();
-    if (!names_process()) return follow_trace(run_name_, run_name_);
+    if (!names_process()) {
+      if (const auto problem = one_trace(run_name_)) return complain(*problem, kFailure);
+      return follow_trace(run_name_, run_name_);
+    }
     const RunningProcessSearch search = find_running_process(std::stoull(run_name_));
     if (!search.process) return complain(search.problem + file_of_that_name(), kFailure);
     writer_ = search.process->pid;
@@ -107,6 +112,9 @@ class TopCommand : public Command {
     };
     visitor.finished = [this](const policy::trace::TraceReader& reader) {
       reader_ = nullptr;
+      const bool torn = reader.report().cut_at && (writer_ == 0 || !is_running(writer_));
+      if (reader.whole() || torn || reader.report().damaged_frames > 0 || reader.report().header_damaged)
+        view_.set_completeness(completeness(reader));
       if (!reader.end()) return;
       end_reason_ = reader.end()->reason;
       view_.end(*reader.end());

@@ -59,16 +59,19 @@ class ViewCommand : public Command {
     app.add_option("trace", trace_, "Trace file (.swt), or a folder of a run's traces: one page, with a switch")
         ->required();
     auto* output =
-        app.add_option("-o,--output", output_, "Page to write (default: the trace's name with .html, in this folder)");
+        app.add_option("-o,--output", output_, "Page to write (default: the trace's name with .html, in this folder)")
+            ->type_name("PAGE");
     auto* serve = app.add_flag("--serve", serve_, "Serve the page on 127.0.0.1 until interrupted; writes no file");
     serve->excludes(output);
     app.add_option("--port", port_, "Port for --serve; 0: any that is free")
         ->capture_default_str()
-        ->check(CLI::Range(0, 65535))
+        ->type_name("number")
+        ->check(CLI::Range(0, 65535).description(""))
         ->needs(serve);
-    app.add_option("--open", open_, "Open the page in a browser, where there is a desktop: yes or no")
+    app.add_option("--open", open_, "Open the page in a browser, where there is a desktop")
+        ->type_name("one of: yes, no")
         ->capture_default_str()
-        ->check(CLI::IsMember({"yes", "no"}));
+        ->check(CLI::IsMember({"yes", "no"}).description(""));
   }
 
   int run() override {
@@ -88,7 +91,11 @@ class ViewCommand : public Command {
     std::vector<view::ViewReading> readings;
     for (const std::string& path : list.paths) {
       readings.push_back(view::view_trace(path));
-      if (!readings.back().problem) continue;
+      if (!readings.back().problem) {
+        const std::string& state = readings.back().summary.completeness;
+        if (const std::string line = as_far_as_it_goes(path, "shown", state); !line.empty()) complain(line, kSuccess);
+        continue;
+      }
       // What can be shown is shown.
       if (list.paths.size() == 1) return complain(*readings.back().problem, kFailure);
       complain(*readings.back().problem + "; left out");

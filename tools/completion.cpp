@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "policy/settings.hpp"
 #include "tools/command_line.hpp"
 
 namespace spillway::tools {
@@ -27,7 +28,10 @@ std::string joined(const std::vector<std::string>& words, const char* between = 
 
 std::string flag_names(const CommandShape& command) {
   std::vector<std::string> names;
-  for (const FlagShape& flag : command.flags) names.push_back(flag.name);
+  for (const FlagShape& flag : command.flags) {
+    names.push_back(flag.name);
+    if (!flag.letter.empty()) names.push_back(flag.letter);
+  }
   return joined(names);
 }
 
@@ -62,6 +66,18 @@ std::string roff(const std::string& text) {
   return out.starts_with('.') || out.starts_with('\'') ? "\\&" + out : out;
 }
 
+std::string environment_list() {
+  std::string out =
+      ".TP\n.B " + roff(std::string(policy::kPolicyFileEnvironmentName)) + "\nThe policy file (\\-\\-policy).\n";
+  for (const policy::SettingRow& row : policy::setting_table()) {
+    out += ".TP\n.B " + roff(row.environment_name()) + "\n" + roff(row.flag_name()) + ", and " +
+           roff(std::string(row.key)) +
+           " in a policy file. Default: " + roff(row.default_text.empty() ? "none" : std::string(row.default_text)) +
+           ".\n";
+  }
+  return out + ".TP\n.B COLUMNS, NO_COLOR\nThe width of pages and tables, and that they have no colours.\n";
+}
+
 }  // namespace
 
 std::vector<CommandShape> command_shapes() {
@@ -75,7 +91,8 @@ std::vector<CommandShape> command_shapes() {
     for (const CLI::Option* option : line.commands[i].first->get_options()) {
       const std::string value = option->get_items_expected_max() > 0 ? option->get_type_name() : "";
       for (const std::string& name : option->get_lnames()) {
-        shape.flags.push_back({"--" + name, value, option->get_description(), choices_of(value)});
+        const std::string letter = option->get_snames().empty() ? "" : "-" + option->get_snames().front();
+        shape.flags.push_back({"--" + name, letter, value, described(*option), choices_of(value)});
       }
     }
     shapes.push_back(std::move(shape));
@@ -95,8 +112,8 @@ std::string bash_completion(const std::vector<CommandShape>& commands) {
     out += "    " + command.name + ")\n      case $before in\n";
     for (const FlagShape& flag : command.flags) {
       if (flag.choices.empty()) continue;
-      out += "        " + flag.name + ") COMPREPLY=($(compgen -W '" + joined(flag.choices) +
-             "' -- \"$word\")); return ;;\n";
+      out += "        " + flag.name + (flag.letter.empty() ? "" : "|" + flag.letter) + ") COMPREPLY=($(compgen -W '" +
+             joined(flag.choices) + "' -- \"$word\")); return ;;\n";
     }
     out += "      esac\n      case $word in\n        -*) COMPREPLY=($(compgen -W '" + flag_names(command) +
            "' -- \"$word\")) ;;\n        *) COMPREPLY=(";
@@ -125,7 +142,10 @@ std::string zsh_completion(const std::vector<CommandShape>& commands) {
   for (const CommandShape& command : commands) {
     out += "    " + command.name + ")\n      _arguments -s";
     for (const FlagShape& flag : command.flags) {
-      out += " \\\n        '" + flag.name + "[" + zsh_text(flag.sentence) + "]";
+      const std::string names =
+          flag.letter.empty() ? flag.name
+                              : "(" + flag.letter + " " + flag.name + ")'{" + flag.letter + "," + flag.name + "}'";
+      out += " \\\n        '" + names + "[" + zsh_text(flag.sentence) + "]";
       if (!flag.value.empty()) {
         out += ":" + zsh_text(flag.choices.empty() ? flag.value : "value") + ":" +
                (flag.choices.empty() ? "_files" : "(" + joined(flag.choices) + ")");
@@ -156,7 +176,8 @@ std::string fish_completion(const std::vector<CommandShape>& commands) {
   for (const CommandShape& command : commands) {
     const std::string start = "complete -c spillway -n '__fish_seen_subcommand_from " + command.name + "'";
     for (const FlagShape& flag : command.flags) {
-      out += start + " -l " + flag.name.substr(2) + " -d '" + quoted_text(flag.sentence) + "'";
+      out += start + (flag.letter.empty() ? "" : " -s " + flag.letter.substr(1)) + " -l " + flag.name.substr(2) +
+             " -d '" + quoted_text(flag.sentence) + "'";
       if (!flag.choices.empty()) out += " -x -a '" + joined(flag.choices) + "'";
       if (flag.choices.empty() && !flag.value.empty()) out += " -r";
       out += "\n";
@@ -182,8 +203,8 @@ std::string man_page(const std::vector<CommandShape>& commands) {
   for (const CommandShape& command : commands) {
     out += ".SS spillway " + command.name + " " + roff(command.arguments) + "\n" + roff(command.sentence) + ".\n";
     for (const FlagShape& flag : command.flags) {
-      out += ".TP\n.B " + roff(flag.name) + (flag.value.empty() ? "" : " \\fI" + roff(flag.value) + "\\fR") + "\n" +
-             roff(flag.sentence) + "\n";
+      out += ".TP\n.B " + (flag.letter.empty() ? "" : roff(flag.letter) + ", ") + roff(flag.name) +
+             (flag.value.empty() ? "" : " \\fI" + roff(flag.value) + "\\fR") + "\n" + roff(flag.sentence) + "\n";
     }
     out += ".PP\nExample:\n.PP\n.EX\n  " + roff(command.example) + "\n.EE\n";
   }
@@ -192,8 +213,8 @@ std::string man_page(const std::vector<CommandShape>& commands) {
          "be served); 2 for a\n"
          "mistake in flags, settings or a policy file, or a program that cannot be run or intercepted.\n"
          ".B spillway run\notherwise becomes the program, whose exit status and signals are its own.\n"
-         ".SH ENVIRONMENT\nEach setting of\n.B spillway run\nis also a variable: \\-\\-device\\-budget is "
-         "SPILLWAY_DEVICE_BUDGET. SPILLWAY_POLICY names the policy file.\n";
+         ".SH ENVIRONMENT\nA flag of\n.B spillway run\nwins over the variable, the variable over the policy file.\n" +
+         environment_list();
 }
 
 }  // namespace spillway::tools

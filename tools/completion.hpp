@@ -8,8 +8,9 @@
 namespace spillway::tools {
 
 struct FlagShape {
-  std::string name;   // "--device-budget"
-  std::string value;  // "size or share"; empty if it takes none
+  std::string name;    // "--device-budget"
+  std::string letter;  // "-o"; empty if it has none
+  std::string value;   // "size or share"; empty if it takes none
   std::string sentence;
   std::vector<std::string> choices;  // of "one of: a, b, c"
 };

@@ -280,8 +280,10 @@ class PerfettoExporter : public Exporter {
       const std::uint64_t on = track_of(TrackKind::iterations, 0, "iterations");
       ProtoMessage of;
       of.number(event::kType, event::kBegin).number(event::kTrack, on);
-      of.text(event::kName,
-              number == 0 ? std::string("before the first iteration") : "iteration " + std::to_string(number));
+      const bool after = !complete && run.iterations().begun == 0;
+      of.text(event::kName, number == 0 ? std::string("before the first iteration")
+                            : after     ? std::string("after the last iteration")
+                                        : "iteration " + std::to_string(number));
       slice(on, std::max(began_, first_time_), run.time(), of);
     }
     began_ = run.time();

@@ -1,5 +1,6 @@
 // The `spillway` command: finds the sub-command in the table, parses its flags, runs it.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "policy/settings.hpp"
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
+#include "tools/terminal.hpp"
 
 namespace {
 
@@ -56,6 +58,13 @@ int usage_mistake(const CLI::App& app, const CLI::ParseError& error, const std::
   return complain(text + "; see `" + help + "`");
 }
 
+// Wrapped beside the flags; the example is not, as it is there to be copied.
+std::string help_page(const std::string& help) {
+  constexpr std::size_t kDescriptions = 30;  // where CLI11 begins them
+  const std::size_t example = std::min(help.find("\nExample:\n"), help.size());
+  return prose_for(terminal_of_output(), help.substr(0, example), kDescriptions) + help.substr(example);
+}
+
 // A reader that has gone away is no problem of ours; a full disk is.
 int finish(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
@@ -70,7 +79,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     const auto chosen = line.app.get_subcommands();
     if (chosen.empty() && argv[1][0] != '-') return unknown_command(argv[1]);
-    print(chosen.empty() ? line.app.help() : chosen.front()->help());
+    print(help_page(chosen.empty() ? line.app.help() : chosen.front()->help()));
     return kSuccess;
   } catch (const CLI::CallForVersion&) {
     if (argv[1][0] != '-') return unknown_command(argv[1]);

@@ -61,11 +61,23 @@ const char* decision_kind_name(const DecisionBody& body) {
   return word(kWords, body.index());
 }
 
+std::string iterations_text(const IterationsSeen& seen) {
+  if (seen.whole == 0 && seen.begun == 0) return "none was found";
+  const std::string rest = seen.begun == 0 ? "" : ", then " + grouped(seen.begun) + " (not whole)";
+  return (seen.whole == 0 ? "none whole" : grouped(seen.whole) + " whole") + rest;
+}
+
 std::string policy_file_of(const trace::TraceHeader& header) {
   for (const auto& [key, value] : header.settings) {
     if (key == "policy.file") return value;
   }
   return {};
+}
+
+Settings settings_of(const trace::TraceHeader& header) {
+  Settings settings;
+  for (const auto& [key, value] : header.settings) static_cast<void>(set_setting(settings, key, value, key));
+  return settings;
 }
 
 RuleWords rule_words(const trace::TraceHeader& header) {

@@ -241,7 +241,7 @@ std::string refused_text(const Refused& refused) {
          format_bytes(refused.beside) + " in use";
 }
 
-std::string report_text(const ProgramUse& use) {
+std::string report_text(const ProgramUse& use, std::size_t width) {
   std::string text;
   for (const std::string& runtime : runtimes_of(use)) text += "CUDA runtime   " + harmless(runtime) + "\n";
   text += "processes      " + std::to_string(use.processes) + "\n";
@@ -262,7 +262,7 @@ std::string report_text(const ProgramUse& use) {
                  format_bytes(used.most),
                  spills && !device.can_spill ? "stays: the device has no concurrent managed access" : kWays[way].fate});
     }
-    text += table.str();
+    text += table.str(width);
   }
   text += "\nWhat to use\n";
   for (const Advice& advice : advice_for(use)) {

@@ -86,7 +86,7 @@ std::vector<Advice> advice_for(const ProgramUse& use);
 // "64 MiB (cudaMalloc, 2 MiB and more) beside 1.5 GiB in use".
 std::string refused_text(const Refused& refused);
 
-std::string report_text(const ProgramUse& use);
+std::string report_text(const ProgramUse& use, std::size_t width = 0);
 nlohmann::ordered_json report_json(const ProgramUse& use);
 
 }  // namespace spillway::tools

@@ -6,6 +6,7 @@
 
 #include "policy/cost_table.hpp"
 #include "policy/size_text.hpp"
+#include "tools/names.hpp"
 #include "tools/regular_file.hpp"
 #include "tools/text_table.hpp"
 
@@ -126,6 +127,11 @@ std::optional<std::string> try_replay(const std::string& path, const TraceEvents
   return std::nullopt;
 }
 
+std::string no_launch(const std::string& path, const TraceEvents& trace) {
+  const std::string missing = trace.state == "whole" ? "" : " (" + trace.state + ")";
+  return path + ": no launch in this trace" + missing + "; record one with spillway run --trace";
+}
+
 double iterations(const ReplayResult& result) {
   return result.iteration == 0 ? 0
                                : static_cast<double>(result.measured.launches) / static_cast<double>(result.iteration);
@@ -134,10 +140,10 @@ double iterations(const ReplayResult& result) {
 // Both notions, so that the figures can be set beside those of stats.
 std::string iterations_text(const TraceEvents& trace, const std::string& periods) {
   std::string text;
-  if (trace.iterations > 0) {
-    text = "iterations, as stats counts them: " + grouped(trace.iterations);
+  if (trace.iterations.whole + trace.iterations.begun > 0) {
+    text = "iterations, as stats counts them: " + iterations_text(trace.iterations);
     if (trace.iteration_launches > 0)
-      text += ", the last whole one of " + counted(trace.iteration_launches, "launch", "launches");
+      text += "; the last whole one has " + counted(trace.iteration_launches, "launch", "launches");
     text += "\n";
   }
   if (periods.empty()) return text;
@@ -201,9 +207,13 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
 }
 
 Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
-  Json json = {{"trace", trace.state}, {"launches", trace.launches}, {"dropped_events", trace.dropped}};
+  Json json = {{"trace", trace.path},
+               {"whole", trace.state == "whole"},
+               {"completeness", trace.state},
+               {"launches", trace.launches},
+               {"dropped_events", trace.dropped}};
   json["costs"] = trace.costs.source;
-  json["iterations"] = trace.iterations;
+  json["iterations"] = trace.iterations.whole;
   json["iteration_launches"] = trace.iteration_launches;
   json["impossible_events"] = replays.empty() ? 0 : replays.front().result.impossible;
   json["replays"] = Json::array();

@@ -42,6 +42,9 @@ std::optional<std::string> try_replay(const std::string& path, const TraceEvents
                                       const std::vector<NamedPolicy>& policies, const ReplayRequest& request,
                                       std::vector<NamedReplay>& replays);
 
+// What to say of a trace in which nothing can be replayed.
+std::string no_launch(const std::string& path, const TraceEvents& trace);
+
 // Periods of the policy in the measured part; 0 if it found none. What `stats` calls an iteration is found by other
 // means (iteration_finder.hpp), and may be part of a period or several.
 double iterations(const policy::ReplayResult& result);

@@ -88,6 +88,12 @@ struct UselessMove {
   policy::Bytes bytes;
 };
 
+// How many iterations there were so far; replay, page and tables all say it by iterations_text (names.hpp).
+struct IterationsSeen {
+  std::uint64_t whole = 0;
+  std::uint64_t begun = 0;  // the number of one that has launches and no end; 0: none
+};
+
 enum class Follows : std::uint8_t { memory, memory_and_iterations };
 
 class RunFollower {
@@ -110,6 +116,7 @@ class RunFollower {
   [[nodiscard]] policy::Nanoseconds time() const { return time_; }
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
   [[nodiscard]] std::uint64_t iteration() const { return iterations_.iteration(); }  // 0 before the first
+  [[nodiscard]] IterationsSeen iterations() const;
   // Of the last record: the launch that ends an iteration is still part of it.
   [[nodiscard]] std::uint64_t iteration_of_record() const { return iteration() - (iteration_ended_ ? 1U : 0U); }
   [[nodiscard]] const FollowedAllocation* find(policy::AllocationId id) const;
@@ -203,6 +210,7 @@ class RunFollower {
   std::uint64_t arrivals_ = 1;    // changes when chunks have come in untouched
   std::uint64_t placements_ = 1;  // changes when pages are elsewhere
   std::uint64_t launches_ = 0;
+  std::uint64_t iteration_began_ = 0;  // launches before it
   std::uint32_t requests_ = 0;
   policy::Nanoseconds time_;
 

@@ -134,6 +134,13 @@ void RunFollower::count_launch(FunctionId function, LaunchKey key, LaunchShapeId
   if (what_ == Follows::memory) return;
   iteration_ended_ = iterations_.launched(
       key, shape, [this](LaunchShapeId id) -> const std::vector<std::uint64_t>& { return pointers_of(id); });
+  if (iteration_ended_) iteration_began_ = launches_;
+}
+
+IterationsSeen RunFollower::iterations() const {
+  const std::uint64_t number = iteration();
+  if (number == 0) return {};
+  return {number - 1, launches_ > iteration_began_ ? number : 0};
 }
 
 }  // namespace spillway::tools

@@ -116,6 +116,7 @@ TopFrame frame_of(const RunPage& page, bool running, std::size_t top) {
     frame.iteration_launches = page.launches - page.iteration_began;
   frame.iteration_took = policy::Nanoseconds(page.iteration_took);
   frame.no_iteration = no_iteration(text_of(page.mode));
+  frame.no_budget = text_of(page.mode) == "off" ? "none (off)" : "not known yet";
   const std::size_t devices = std::min<std::size_t>(page.device_count, page.devices.size());
   for (std::size_t i = 0; i < devices; ++i) frame.devices.push_back(device_of(page.devices[i]));
   const std::size_t allocations = std::min({top, std::size_t{page.allocation_count}, page.allocations.size()});

@@ -149,6 +149,7 @@ RunTables RunTableMaker::finish(const RunFollower& run, const trace::TraceHeader
   tables_.link_in = read_costs(header.cost_table, ignored).link_in;
   if (!iterations_.back().complete) iterations_.back().end = run.time();
   tables_.iterations = std::move(iterations_);
+  tables_.iterations_seen = run.iterations();
   for (std::uint32_t id = 0; id < kernels_.size(); ++id) {
     KernelRow& row = kernels_[id];
     if (row.launches + row.traffic.moves == 0 && row.traffic.useless == Bytes()) continue;

@@ -73,6 +73,7 @@ struct RunTables {
   std::vector<KernelRow> kernels;            // most bytes crossed, then most host bytes, then most launches first
   std::vector<IterationRow> iterations;      // in order
   std::uint64_t iterations_left_out = 0;
+  IterationsSeen iterations_seen;
   std::vector<AllocationRow> allocations;  // with traffic, or managed and live; most crossed first
   policy::RuleWords rule_words;            // of the policy file, by number from 1; none in older traces
   std::vector<policy::trace::RuleSeen> rules_seen;

@@ -133,7 +133,7 @@ std::string iteration_table(const RunTables& tables, std::size_t top, std::size_
     if (i >= top && i + top < count) continue;
     const IterationRow& row = tables.iterations[i];
     std::string name = row.number == 0 ? "before" : std::to_string(row.number);
-    if (!row.complete) name += " (not whole)";
+    if (!row.complete) name = row.launches == 0 ? "after" : name + " (not whole)";
     std::vector<std::string> cells{std::move(name), milliseconds(row.time()), grouped(row.launches),
                                    format_bytes(row.host_bytes), milliseconds(tables.stall_estimate(row))};
     if (faults) cells.push_back(grouped(row.faults));
@@ -141,6 +141,7 @@ std::string iteration_table(const RunTables& tables, std::size_t top, std::size_
   }
   std::string out = table.str(width);
   if (count > 2 * top) out += "  " + grouped(count - 2 * top) + " in the middle are left out (--top, or --json)\n";
+  out += "  iterations: " + iterations_text(tables.iterations_seen) + "\n";
   if (tables.iterations_left_out > 0) {
     out += "  " + grouped(tables.iterations_left_out) + " more came after these and were not kept\n";
   }

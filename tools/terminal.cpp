@@ -38,9 +38,9 @@ void each_line(std::string_view text, const Each& each) {
 
 Terminal terminal_of_output() {
   Terminal terminal;
-  if (::isatty(STDOUT_FILENO) != 1) return terminal;
+  const bool there = ::isatty(STDOUT_FILENO) == 1;
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) terminal.width = size.ws_col;
+  if (there && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) terminal.width = size.ws_col;
   if (const char* const columns = std::getenv("COLUMNS"); columns != nullptr) {
     const long asked = std::strtol(columns, nullptr, 10);
     constexpr long kWidest = 10'000;
@@ -49,7 +49,8 @@ Terminal terminal_of_output() {
   if (terminal.width < kNarrowest) terminal.width = 0;
   const char* const no_colour = std::getenv("NO_COLOR");
   const char* const kind = std::getenv("TERM");
-  terminal.colour = (no_colour == nullptr || *no_colour == '\0') && kind != nullptr && std::string_view(kind) != "dumb";
+  terminal.colour =
+      there && (no_colour == nullptr || *no_colour == '\0') && kind != nullptr && std::string_view(kind) != "dumb";
   return terminal;
 }
 
@@ -69,7 +70,7 @@ std::string page_for(const Terminal& terminal, const std::string& text) {
 
 std::string prose_for(const Terminal& terminal, const std::string& text, std::size_t indent) {
   if (terminal.width < kNarrowest) return text;
-  indent = std::min(indent, terminal.width / 4);
+  indent = std::min(indent, terminal.width * 2 / 5);
   std::string out;
   each_line(text, [&](std::string_view line) {
     std::size_t room = terminal.width;

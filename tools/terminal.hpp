@@ -7,12 +7,12 @@
 namespace spillway::tools {
 
 struct Terminal {
-  std::size_t width = 0;  // in columns; 0: no terminal, or nobody knows: nothing is shortened or wrapped
+  std::size_t width = 0;  // in columns; 0: nobody knows: nothing is shortened or wrapped
   bool colour = false;
 };
 
-// Of standard output; COLUMNS, where it is set, is the width of a terminal. A file and a pipe have neither width nor
-// colours.
+// Of standard output; COLUMNS, where it is set, is the width of whatever that is. Without it a file and a pipe have
+// none, and they never have colours.
 Terminal terminal_of_output();
 
 // Lines that are too long are wrapped, nothing is cut; the first line of each paragraph, its heading, in bold. Tables

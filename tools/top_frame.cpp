@@ -38,6 +38,7 @@ std::string heading(const TopFrame& frame) {
   out += ", " + harmless(frame.state) + ", " + seconds_text(frame.time, 1);
   // What happens is known within a second.
   if (frame.quiet_seconds >= 2) out += ", last event " + std::to_string(frame.quiet_seconds) + " s ago";
+  if (!frame.completeness.empty() && frame.completeness != "whole") out += "\nincomplete: " + frame.completeness;
   return out + "\n";
 }
 
@@ -46,7 +47,9 @@ std::string progress(const TopFrame& frame) {
   std::snprintf(rate, sizeof rate, "%.0f", frame.launches_per_second);
   std::string out = "launch " + grouped(frame.launches) + ", " + rate + " a second; ";
   if (frame.iteration == 0) return out + frame.no_iteration + "\n";
-  out += "iteration " + grouped(frame.iteration) + ", at its launch " + grouped(frame.iteration_launches);
+  // Of a trace they are found anew, and counted as stats does.
+  out += "iteration " + grouped(frame.iteration) + (frame.trace.empty() ? ", as the policy counts," : ",") +
+         " at its launch " + grouped(frame.iteration_launches);
   return out +
          (frame.iteration_took == Nanoseconds() ? "" : "; the last took " + seconds_text(frame.iteration_took, 4)) +
          "\n";
@@ -57,7 +60,7 @@ std::string device_table(const TopFrame& frame, std::size_t width) {
       {{"device", Align::left}, {"budget"}, {"plain"}, {"resident"}, {"", Align::left}, {"on host"}, {"in"}, {"out"}});
   for (const TopDevice& of : frame.devices) {
     table.add({std::to_string(of.device) + " " + harmless(of.name),
-               of.budget == Bytes() ? "not set" : format_bytes(of.budget), format_bytes(of.plain),
+               of.budget == Bytes() ? frame.no_budget : format_bytes(of.budget), format_bytes(of.plain),
                format_bytes(of.resident), bar(of.plain + of.resident, of.budget, 20), format_bytes(of.on_host),
                rate_text(of.in_per_second), rate_text(of.out_per_second)});
   }
@@ -138,6 +141,7 @@ nlohmann::ordered_json json_of(const TopFrame& frame) {
           {"host", frame.host},
           {"rank", frame.rank},
           {"state", frame.state},
+          {"completeness", frame.completeness},
           {"quiet_seconds", frame.quiet_seconds},
           {"time_ns", frame.time.count()},
           {"launches", frame.launches},

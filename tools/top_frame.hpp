@@ -16,7 +16,7 @@ namespace spillway::tools {
 struct TopDevice {
   std::uint32_t device = 0;
   std::string name;
-  policy::Bytes budget;  // zero: none was set
+  policy::Bytes budget;  // zero: `no_budget` says why
   policy::Bytes plain, reserved, managed, resident, on_host;
   policy::Bytes resident_peak;
   std::optional<policy::Bytes> plain_peak, on_host_peak;  // a page has none
@@ -36,7 +36,8 @@ struct TopFrame {
   std::string trace;  // path; empty: the page of the process
   std::string program, host, rank;
   std::uint64_t pid = 0;
-  std::string state;  // "running", "ended by exit", "killed"
+  std::string state;         // "running", "ended by exit", "killed"
+  std::string completeness;  // of a trace: "whole", or what is missing, with the offset; empty while it is written
   bool ended = false;
   std::int64_t quiet_seconds = 0;  // since the last event; 0: the run has ended
   policy::Nanoseconds time;
@@ -46,6 +47,7 @@ struct TopFrame {
   std::uint64_t iteration_launches = 0;
   policy::Nanoseconds iteration_took;  // the last whole one; zero: none
   std::string no_iteration;            // what to say where none was found
+  std::string no_budget;               // what to say in place of one
   std::vector<TopDevice> devices;
   std::vector<TopAllocation> allocations;
 };

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "policy/settings.hpp"
+#include "policy/device_budget.hpp"
+#include "tools/names.hpp"
 
 namespace spillway::tools {
 
@@ -18,6 +19,7 @@ constexpr std::size_t kMostCrossings = 65536;
 
 void TopView::begin(const trace::TraceHeader& header, const std::string& path) {
   header_ = header;
+  settings_ = settings_of(header);
   path_ = path;
   for (const DeviceSeen& device : header.devices) devices_[device.device.value] = device;
 }
@@ -81,16 +83,11 @@ TopView::Rates TopView::rates(const RunFollower& run, std::uint32_t device) cons
 }
 
 Bytes TopView::budget(std::uint32_t device) const {
-  const auto seen = devices_.find(device);
-  Settings settings;
-  for (const auto& [key, value] : header_.settings) {
-    if (key == "memory.device_budget" || key == "policy.mode")
-      static_cast<void>(set_setting(settings, key, value, "trace"));
-  }
+  if (settings_.mode == ModeName::off) return {};
   const auto at_end = end_totals_.find(device);
-  if (at_end != end_totals_.end() && settings.mode != ModeName::off && at_end->second.budget > Bytes())
-    return at_end->second.budget;
-  return seen == devices_.end() || !settings.device_budget ? Bytes() : settings.device_budget->of(seen->second.total);
+  if (at_end != end_totals_.end() && at_end->second.budget > Bytes()) return at_end->second.budget;
+  const auto seen = devices_.find(device);
+  return seen == devices_.end() ? Bytes() : device_budget(settings_, seen->second);
 }
 
 Bytes TopView::crossed(AllocationId id) const {
@@ -120,6 +117,7 @@ TopFrame TopView::frame(const RunFollower& run, std::size_t top) const {
   frame.rank = header_.rank;
   frame.pid = header_.pid;
   frame.state = state_;
+  frame.completeness = completeness_;
   frame.ended = ended_;
   frame.quiet_seconds = quiet_seconds_;
   frame.time = run.time();
@@ -129,6 +127,7 @@ TopFrame TopView::frame(const RunFollower& run, std::size_t top) const {
   frame.iteration_launches = run.iteration() == 0 ? 0 : run.launches() - iteration_launches_;
   frame.iteration_took = iteration_took_;
   frame.no_iteration = "no iteration found yet";
+  frame.no_budget = settings_.mode == ModeName::off ? "none (off)" : "not known yet";
   for (std::uint32_t i = 0; i < run.devices().size(); ++i) {
     const DeviceTotals& totals = run.devices()[i];
     const auto seen = devices_.find(i);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "policy/settings.hpp"
 #include "policy/trace/header.hpp"
 #include "tools/run_follower.hpp"
 #include "tools/top_frame.hpp"
@@ -22,6 +23,7 @@ class TopView {
   void end(const policy::trace::TraceEnd& end);
   // "running", "ended by exit", "still written, or killed".
   void set_state(std::string state) { state_ = std::move(state); }
+  void set_completeness(std::string what) { completeness_ = std::move(what); }
   void set_quiet(std::int64_t seconds) { quiet_seconds_ = seconds; }  // since the last event; 0: the run has ended
 
   // With `top` allocations.
@@ -45,7 +47,8 @@ class TopView {
   };
 
   [[nodiscard]] Rates rates(const RunFollower& run, std::uint32_t device) const;
-  [[nodiscard]] policy::Bytes budget(std::uint32_t device) const;  // zero if none was set
+  [[nodiscard]] policy::Bytes budget(
+      std::uint32_t device) const;  // zero: nothing is bounded, or the device not seen yet
   struct Peaks {
     policy::Bytes plain;
     policy::Bytes resident;
@@ -56,8 +59,10 @@ class TopView {
   [[nodiscard]] policy::Bytes crossed(policy::AllocationId id) const;
 
   policy::trace::TraceHeader header_;
+  policy::Settings settings_;
   std::string path_;
   std::string state_ = "running";
+  std::string completeness_;
   std::int64_t quiet_seconds_ = 0;
   std::unordered_map<std::uint32_t, policy::DeviceSeen> devices_;
   std::vector<Peaks> peaks_;                                            // by device

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/names.hpp"
 #include "tools/run_follower.hpp"
 #include "tools/trace_source.hpp"
 
@@ -10,6 +11,7 @@ namespace spillway::tools {
 using namespace policy;
 
 std::optional<std::string> read_events(const std::string& path, TraceEvents& events) {
+  events.path = path;
   std::vector<DeviceSeen> in_header;
   RunFollower run;
   std::uint64_t began = 0;
@@ -28,10 +30,10 @@ std::optional<std::string> read_events(const std::string& path, TraceEvents& eve
   };
   const auto finished = [&](const trace::TraceReader& reader) {
     events.state = completeness(reader);
-    events.iterations = run.iteration();
+    events.iterations = run.iterations();
     in_header = reader.header().devices;
     events.costs = costs_of_trace(reader.header());
-    for (const auto& [key, value] : reader.header().settings) set_setting(events.settings, key, value, key);
+    events.settings = settings_of(reader.header());
   };
   if (auto problem = read_trace(path, see, finished)) return problem;
   for (auto device = in_header.rbegin(); device != in_header.rend(); ++device) {

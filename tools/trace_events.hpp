@@ -9,16 +9,18 @@
 #include "policy/settings.hpp"
 #include "policy/units.hpp"
 #include "tools/cost_cache.hpp"
+#include "tools/run_follower.hpp"
 
 namespace spillway::tools {
 
 struct TraceEvents {
   std::vector<policy::Event> events;
+  std::string path;
   std::string state;  // "whole", or what is wrong with the file
   std::uint64_t launches = 0;
-  policy::Settings settings;     // the recorded run's; those that this version does not know keep their defaults
-  TraceCosts costs;              // to price it with
-  std::uint64_t iterations = 0;  // as stats finds them; 0: none
+  policy::Settings settings;  // the recorded run's; those that this version does not know keep their defaults
+  TraceCosts costs;           // to price it with
+  IterationsSeen iterations;  // as stats finds them
   std::uint64_t iteration_launches = 0;  // of the last whole one; 0: there was none
   std::uint64_t dropped = 0;             // events the recorder dropped: the replay is not exact
 };

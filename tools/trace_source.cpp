@@ -156,6 +156,20 @@ TraceList list_traces(const std::vector<std::string>& arguments) {
   return list;
 }
 
+std::optional<std::string> one_trace(std::string& path) {
+  const TraceList list = list_traces({path});
+  if (!list.problems.empty()) return list.problems.front();
+  if (list.paths.size() != 1)
+    return path + ": holds " + std::to_string(list.paths.size()) + " traces; name one of them, such as " +
+           list.paths.front();
+  path = list.paths.front();
+  return std::nullopt;
+}
+
+std::string as_far_as_it_goes(const std::string& path, const char* done, const std::string& completeness) {
+  return completeness == "whole" ? std::string() : path + ": " + done + " as far as it goes: " + completeness;
+}
+
 std::string completeness(const TraceReader& reader) {
   if (reader.whole()) return "whole";
   const ReadReport& report = reader.report();

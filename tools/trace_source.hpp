@@ -38,7 +38,13 @@ struct TraceList {
 };
 TraceList list_traces(const std::vector<std::string>& arguments);
 
+// The one trace that an argument means: a file, or the only one in a folder. `path` becomes its path.
+std::optional<std::string> one_trace(std::string& path);
+
 // "whole", or what is wrong with it, with the offset.
 std::string completeness(const policy::trace::TraceReader& reader);
+// The line for somebody who reads a result and not that: "a.swt: exported as far as it goes: cut at byte 90". Empty for
+// a whole trace.
+std::string as_far_as_it_goes(const std::string& path, const char* done, const std::string& completeness);
 
 }  // namespace spillway::tools

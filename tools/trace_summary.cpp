@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "policy/device_budget.hpp"
+#include "tools/names.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -37,10 +39,7 @@ bool TraceSummary::simulated() const {
     return device.seen.name.starts_with("Spillway simulated device");
   });
 }
-bool TraceSummary::off() const {
-  const auto mode = std::pair<std::string, std::string>("policy.mode", "off");
-  return std::find(header.settings.begin(), header.settings.end(), mode) != header.settings.end();
-}
+bool TraceSummary::off() const { return settings_of(header).mode == ModeName::off; }
 Bytes TraceSummary::resident_peak() const { return sum(devices, &DeviceTotals::resident_peak); }
 
 DeviceSummary& TraceSummarizer::device(DeviceIndex index) {
@@ -203,12 +202,14 @@ void TraceSummarizer::add_end(const trace::TraceReader& reader) {
       of.totals_are_recorded = true;
     }
   }
-  Settings settings;
-  for (const auto& [key, value] : summary_.header.settings) {
-    if (key == "memory.device_budget") static_cast<void>(set_setting(settings, key, value, "trace"));
+  // Of a trace that is cut before its first events the header alone says which.
+  for (const DeviceSeen& known : summary_.header.devices) {
+    DeviceSummary& of = device(known.device);
+    if (of.seen.total == Bytes()) of.seen = known;
   }
+  const Settings settings = settings_of(summary_.header);
   for (DeviceSummary& of : summary_.devices) {
-    if (!of.totals_are_recorded && settings.device_budget) of.totals.budget = settings.device_budget->of(of.seen.total);
+    if (!of.totals_are_recorded) of.totals.budget = device_budget(settings, of.seen);
   }
 }
 

@@ -63,12 +63,20 @@ void FrameReader::skip(std::size_t size) { begin_ += size; }
 std::optional<TraceError> FrameReader::open() {
   const bool complete = ensure(kFixedStart);
   const std::span<const std::byte> start = here();
-  if (start.empty()) return TraceError{0, "the file is empty: the program wrote no trace, or is only about to"};
+  if (start.empty())
+    return TraceError{0,
+                      "the file is empty: the program wrote no trace, or is only about to; look again when "
+                      "it has used CUDA for a second"};
   const std::size_t magic = std::min(start.size(), kMagic.size());
   if (std::memcmp(start.data(), kMagic.data(), magic) != 0) {
-    return TraceError{0, "not a Spillway trace: it does not begin with \"SPILLWAY\""};
+    return TraceError{0,
+                      "not a Spillway trace: it does not begin with \"SPILLWAY\"; name a file that "
+                      "`spillway run --trace` has written"};
   }
-  if (!complete) return TraceError{start.size(), "the trace ends inside its header: the program died as it began"};
+  if (!complete)
+    return TraceError{start.size(),
+                      "the trace ends inside its header: the program died as it began; record the "
+                      "trace again"};
   const auto version = number_at<std::uint32_t>(start, 8);
   if (version == 0 || version > kVersion) {
     return TraceError{8, "the trace has format version " + std::to_string(version) + ", this spillway reads 1 to " +

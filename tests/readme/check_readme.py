@@ -3,14 +3,17 @@
 
   check_readme.py static PAGE --build BUILD             every relative link leads somewhere; every `build/release/bin/spillway`
                                                         in an `sh` block names a command and flags that its --help shows
+  check_readme.py commands PAGE --build BUILD           the page names every command of spillway: `stats` or `stats TRACE`
   check_readme.py run PAGE --build BUILD --root ROOT    runs the `sh` blocks whose first line is "# runs in CI"
   ... --expect FILE                                     exit code 0 only if the problems are exactly the lines of FILE
 
 The blocks run in the order of the page, each in a bash of its own that stops at the first command that fails, all in one
 fresh folder that looks like the repository's root: its entries are links, and build/release is BUILD. So a block reads what
-an earlier one wrote, the commands run as they are printed, and nothing is left in the tree.
+an earlier one wrote, the commands run as they are printed, and nothing is left in the tree. In a reader's tree the files
+are left: .gitignore has to name them.
 """
 import argparse
+import fnmatch
 import re
 import shlex
 import subprocess
@@ -88,11 +91,26 @@ def flag_problems(text, spillway):
                     yield f"line {number}: spillway {command} has no flag {name}"
 
 
+def command_problems(text, spillway):
+    shown = subprocess.run([spillway, "--help"], capture_output=True, text=True, timeout=LIMIT_SECONDS).stdout
+    for command in re.findall(r"^  (\w+)", shown.split("Subcommands:")[1], re.MULTILINE):
+        if not re.search(rf"`{command}[` ]", text):
+            yield f"the command {command} is not named"
+
+
 def link_problems(text, folder):
     for number, line in enumerate(text.split("\n"), 1):
         for target in LINK.findall(line):
             if "://" not in target and not (folder / target).exists():
                 yield f"line {number}: {target} is not there"
+
+
+def left_problems(folder, root):
+    patterns = [line.strip().strip("/") for line in (root / ".gitignore").read_text(encoding="utf-8").splitlines()]
+    for entry in sorted(folder.iterdir()):
+        own = not entry.is_symlink() and entry.name != "build"
+        if own and not any(fnmatch.fnmatch(entry.name, pattern) for pattern in patterns):
+            yield f"{entry.name} is left in the tree, and .gitignore does not name it"
 
 
 def run_problems(text, root, build):
@@ -115,11 +133,12 @@ def run_problems(text, root, build):
                 code = f"none within {LIMIT_SECONDS} s"
             if code != 0:
                 yield f"line {number}: exit code {code}"
+        yield from left_problems(folder, root)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["static", "run"])
+    parser.add_argument("what", choices=["static", "commands", "run"])
     parser.add_argument("page", type=Path)
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--root", type=Path)
@@ -129,6 +148,8 @@ def main():
     build = arguments.build.resolve()
     if arguments.what == "run":
         found = list(run_problems(text, (arguments.root or arguments.page.parent).resolve(), build))
+    elif arguments.what == "commands":
+        found = list(command_problems(text, build / "bin/spillway"))
     else:
         found = list(link_problems(text, arguments.page.parent)) + list(flag_problems(text, build / "bin/spillway"))
     print("\n".join(found + [f"{len(found)} problems"]), flush=True)

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "policy/settings.hpp"
 #include "tests/support/process.hpp"
 #include "tools/command.hpp"
 #include "tools/completion.hpp"
@@ -104,6 +105,42 @@ TEST(Completion, BashCompletesCommandsFlagsAndChoices) {
   EXPECT_EQ(complete("spillway run --dev", "2"), "--device-budget\n");
   EXPECT_EQ(complete("spillway run --mode a", "3"), "alloc_prefetch arrival adaptive\n");
   EXPECT_EQ(complete("spillway completion z", "2"), "zsh\n");
+  EXPECT_EQ(complete("spillway export --format s", "3"), "sqlite\n");
+  EXPECT_EQ(complete("spillway stats --by k", "3"), "kernel\n");
+}
+
+// By the shells themselves. For zsh its helpers are replaced by what they were given: no terminal is needed.
+TEST(Completion, ZshAndFishReadTheirs) {
+  std::string pattern = (fs::temp_directory_path() / "completion-test-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(pattern.data());
+  std::ofstream(folder / "s.zsh") << zsh_completion(command_shapes());
+  std::ofstream(folder / "s.fish") << fish_completion(command_shapes());
+  const auto zsh = [&folder](const std::string& words, int current) {
+    const auto result =
+        run_process({"zsh", "-fc",
+                     "_arguments() { print -rl -- \"$@\" }; _describe() { print -rl -- $commands }; words=(" + words +
+                         "); CURRENT=" + std::to_string(current) + "; source " + (folder / "s.zsh").string()});
+    EXPECT_EQ(result.exit_code, 0) << "needs zsh: " << result.err;
+    EXPECT_EQ(result.err, "");
+    return result.out;
+  };
+  EXPECT_THAT(zsh("spillway ''", 2), HasSubstr("\nview:Show a trace as a page"));
+  const std::string of_export = zsh("spillway export ''", 3);
+  EXPECT_THAT(of_export, HasSubstr("\n--format[What to write]:value:(perfetto sqlite csv)\n"));
+  EXPECT_THAT(of_export, HasSubstr("\n(-o --output)-o[File to write"));
+  EXPECT_THAT(of_export, HasSubstr("\n(-o --output)--output[File to write"));
+  const auto fish = [&folder](const std::string& line) {
+    const auto result = run_process(
+        {"fish", "--no-config", "-c", "source " + (folder / "s.fish").string() + "; complete -C '" + line + "'"});
+    EXPECT_EQ(result.exit_code, 0) << "needs fish: " << result.err;
+    EXPECT_EQ(result.err, "");
+    return result.out;
+  };
+  EXPECT_THAT(fish("spillway vi"), HasSubstr("view\tShow a trace as a page"));
+  EXPECT_THAT(fish("spillway export --format "), HasSubstr("sqlite"));
+  EXPECT_THAT(fish("spillway run --mode ad"), HasSubstr("adaptive"));
+  EXPECT_THAT(fish("spillway export -"), HasSubstr("-o\tFile to write"));
+  fs::remove_all(folder);
 }
 
 TEST(Completion, EveryShellAndTheManPageNameEveryCommandAndFlag) {
@@ -114,9 +151,46 @@ TEST(Completion, EveryShellAndTheManPageNameEveryCommandAndFlag) {
       EXPECT_THAT(text, HasSubstr(command.name));
     }
     for (const FlagShape& flag : command.flags) {
-      EXPECT_THAT(zsh_completion(commands), HasSubstr("'" + flag.name + "["));
+      EXPECT_THAT(zsh_completion(commands), HasSubstr(flag.letter.empty() ? "'" + flag.name + "[" : flag.name + "}'["));
       EXPECT_THAT(fish_completion(commands), HasSubstr("-l " + flag.name.substr(2)));
     }
+  }
+}
+
+// The same of every flag and its default in --help, man page and table; every setting with its variable.
+TEST(Completion, HelpManPageAndSettingsTableAgree) {
+  const auto plain = [](std::string text) {  // roff's escapes taken back
+    for (std::size_t at = 0; (at = text.find("\\-", at)) != std::string::npos;) text.erase(at, 1);
+    return text;
+  };
+  const std::string page = plain(man_page(command_shapes()));
+  std::size_t defaults = 0;
+  for (const CommandShape& command : command_shapes()) {
+    const std::string help = run_process({SPILLWAY_COMMAND, command.name, "--help"}).out;
+    const std::size_t begin = page.find("\n.SS spillway " + command.name + " ");
+    ASSERT_NE(begin, std::string::npos) << command.name;
+    const std::string section = page.substr(begin, page.find("\nExample:", begin) - begin);
+    for (const FlagShape& flag : command.flags) {
+      const std::string name = (flag.letter.empty() ? "" : flag.letter + ", ") + flag.name;
+      EXPECT_THAT(section, HasSubstr("\n.B " + name + (flag.value.empty() ? "" : " \\fI" + flag.value + "\\fR") + "\n" +
+                                     flag.sentence + "\n"));
+      EXPECT_THAT(help, HasSubstr(flag.sentence)) << command.name << " " << flag.name;
+      EXPECT_THAT(help, HasSubstr(flag.name + (flag.value.empty() ? "" : " " + flag.value)));
+      EXPECT_THAT(flag.value, ::testing::Not(::testing::ContainsRegex("[A-Z]:|[{]"))) << "CLI11's own words";
+      defaults += flag.sentence.find("default: ") != std::string::npos ? 1U : 0U;
+    }
+  }
+  EXPECT_GE(defaults, policy::setting_table().size() + 10);
+  const std::string help = run_process({SPILLWAY_COMMAND, "run", "--help"}).out;
+  const std::string variables = page.substr(page.find("\n.SH ENVIRONMENT\n"));
+  for (const policy::SettingRow& row : policy::setting_table()) {
+    const std::string standard = row.default_text.empty() ? "none" : std::string(row.default_text);
+    EXPECT_EQ(row.default_text, row.get(policy::Settings())) << row.key;
+    EXPECT_THAT(help, HasSubstr(row.flag_name() + " " + std::string(row.type)));
+    EXPECT_THAT(help, HasSubstr(row.help()));
+    EXPECT_THAT(row.help(), ::testing::EndsWith(row.environment_name() + "; default: " + standard + ")"));
+    EXPECT_THAT(variables, HasSubstr("\n.B " + row.environment_name() + "\n" + row.flag_name() + ", and " +
+                                     std::string(row.key) + " in a policy file. Default: " + standard + ".\n"));
   }
 }
 

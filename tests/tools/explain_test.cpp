@@ -84,7 +84,6 @@ TEST_F(ExplainTest, MistakesAreOneLine) {
   EXPECT_THAT(complaint({"run.swt", "--explain", ""}, 2), HasSubstr("--explain: \"\" is no allocation"));
   EXPECT_THAT(complaint({"run.swt", "--explain", "99"}, 1), HasSubstr("this trace has no allocation 99"));
   EXPECT_THAT(complaint({"run.swt", "other.swt", "--explain", "1"}, 2), HasSubstr("2 traces are given"));
-  expect_bad_traces_named({"stats", "--explain", "1"});
 }
 
 }  // namespace

@@ -228,11 +228,6 @@ TEST_F(ExportTest, CutAndDamagedTracesAreExportedAsFarAsTheyGo) {
 }
 
 TEST_F(ExportTest, BadInputIsOneLineAndLeavesNoFile) {
-  for (const char* format : {"csv", "sqlite", "perfetto"}) {
-    expect_bad_traces_named({"export", "--format", format, "-o", "out"});
-    std::filesystem::remove(folder_ / "nothing");
-  }
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
   put("run.swt", tests::training_trace());
   const auto complaint = [this](std::vector<std::string> arguments, int code) {
     arguments.insert(arguments.begin(), {"export", "run.swt"});
@@ -257,8 +252,7 @@ TEST_F(ExportTest, BadInputIsOneLineAndLeavesNoFile) {
     EXPECT_THAT(complaint({"--format", format, "-o", "no/such/place"}, 1),
                 HasSubstr("no/such/place: cannot be written"));
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 5)
-      << "bad traces and run.swt, nothing else";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "run.swt, nothing else";
 }
 
 TEST(Export, TimesAndIterationsAreRead) {

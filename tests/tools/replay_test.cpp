@@ -47,12 +47,13 @@ TEST(Replay, TableAndJsonShowEveryPolicyAndTheBounds) {
   TraceEvents events = trace();
   const auto all = replays(events);
   EXPECT_THAT(replay_text(events, all), ::testing::Not(HasSubstr("iterations, as stats counts them")));
-  events.iterations = 20;
+  events.iterations = {20, 21};
   events.iteration_launches = 24;
   const std::string text = replay_text(events, all);
-  for (const char* word : {"adaptive", "arrival", "demand", "of bound", "bounds: no policy can",
-                           "periods that the policies went by, in launches: adaptive ",
-                           "iterations, as stats counts them: 20, the last whole one of 24 launches\n"})
+  for (const char* word :
+       {"adaptive", "arrival", "demand", "of bound", "bounds: no policy can",
+        "periods that the policies went by, in launches: adaptive ",
+        "iterations, as stats counts them: 20 whole, then 21 (not whole); the last whole one has 24 launches\n"})
     EXPECT_THAT(text, HasSubstr(word));
   const auto json = replay_json(events, all);
   ASSERT_EQ(json["replays"].size(), 3u);

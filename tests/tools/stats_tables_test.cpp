@@ -1,6 +1,7 @@
 // `spillway stats --by`, traces of one run and of several, and what a terminal gets.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "tests/support/sample_trace.hpp"
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
+#include "tests/tools/view_reading.hpp"
 #include "tools/one_run.hpp"
 #include "tools/stats_report.hpp"
 #include "tools/terminal.hpp"
@@ -17,6 +19,7 @@
 namespace spillway::tools {
 namespace {
 
+using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 constexpr std::uint64_t kMiB = 1U << 20U;
@@ -145,8 +148,7 @@ TEST(OneRun, ProgramsThatHaveNothingToDoWithEachOtherAreNamed) {
   EXPECT_EQ(different_programs(both), std::nullopt);
 }
 
-TEST_F(StatsTablesTest, BadTracesAndFlagsAreOneLine) {
-  expect_bad_traces_named({"stats", "--by", "class"});
+TEST_F(StatsTablesTest, AnUnknownTableIsOneLine) {
   put("run.swt", tests::training_trace());
   const auto result = spillway({"stats", "run.swt", "--by", "colour"});
   EXPECT_EQ(result.exit_code, 2);
@@ -283,6 +285,24 @@ TEST_F(StatsTablesTest, NothingIsLostOnANarrowTerminal) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 40U) << "COLUMNS is asked";
 }
 
+// A pipe and a file are never cut; COLUMNS is a wish, wherever the page goes.
+TEST_F(StatsTablesTest, ColumnsHoldsForAPipeToo) {
+  put("run.swt", tests::training_trace());
+  tests::ProcessOptions narrow;
+  narrow.environment["COLUMNS"] = "40";
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"stats", "run.swt"}, {"stats", "run.swt", "--by", "kernel"}, {"top", "run.swt"}, {"replay", "run.swt"}}) {
+    const auto result = spillway(command, narrow);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, Not(HasSubstr("\033")));
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 40U) << line;
+    const auto wide = spillway(command);
+    EXPECT_THAT(wide.out, ::testing::ContainsRegex(std::string(41, '.'))) << command.front();
+    EXPECT_THAT(wide.out, Not(HasSubstr("\033")));
+  }
+}
+
 // Rules by name, file and line; control characters in names harmless.
 TEST_F(StatsTablesTest, RulesAreNamedAsInTheFile) {
   put("run.swt", tests::training_trace());
@@ -322,6 +342,58 @@ TEST_F(StatsTablesTest, AnAllocationHasOneClassEverywhere) {
   EXPECT_EQ(json::parse(spillway({"top", "run.swt", "--once", "--json"}).out)["allocations"][0]["class"], "optimizer");
   view::ListedAllocation listed;
   EXPECT_EQ(listed.said.most(), 0);
+}
+
+// A decision is about a part, at its time: its sentence says what that was taken for, and the page what others said.
+TEST_F(StatsTablesTest, ADecisionSaysWhatItTookItsPartFor) {
+  tests::TraceMaker maker({});
+  maker.allocate(1, policy::Bytes(32 * kMiB), policy::Backing::managed, {0x7f0000000000});
+  policy::Cause cause;
+  for (const auto named : {policy::SpanClass::optimizer, policy::SpanClass::weights}) {
+    cause.span_class = static_cast<std::uint16_t>(named);
+    const bool first = named == policy::SpanClass::optimizer;
+    maker.move(1, {}, policy::Bytes((first ? 24 : 4) * kMiB),
+               first ? policy::Placement::host : policy::Placement::device, cause);
+  }
+  put("run.swt", maker.finish());
+  EXPECT_THAT(spillway({"stats", "run.swt", "--explain", "1"}).out,
+              HasSubstr("goes to HBM, in the background, because the mode always does this (taken for weights)"));
+  const view::ViewReading page = view::view_trace((folder_ / "run.swt").string());
+  EXPECT_EQ(page.data.directory["allocations"]["other_classes"].dump(), R"({"0":"weights in 14%"})");
+}
+
+// Tables, replay and page count the same iterations, and say of the last whether it is whole; `top` and `export` go by
+// their numbers.
+TEST_F(StatsTablesTest, IterationsAreCountedOneWayEverywhere) {
+  put("ends.swt", tests::training_trace());
+  const std::string recorded = std::string(GOLDEN_TRACES) + "/train_gpt2_fused.swt";
+  const struct {
+    std::string trace;
+    const char* text;
+    std::uint64_t whole, last;
+    const char* last_row;
+  } runs[] = {{"ends.swt", "18 whole", 18, 19, "after "},
+              {recorded, "20 whole, then 21 (not whole)", 20, 21, "21 (not whole) "}};
+  for (const auto& run : runs) {
+    SCOPED_TRACE(run.trace);
+    const std::string table = spillway({"stats", run.trace, "--by", "iteration"}).out;
+    EXPECT_THAT(table, HasSubstr("  iterations: " + std::string(run.text) + "\n"));
+    EXPECT_THAT(table, HasSubstr(run.last_row));
+    std::uint64_t whole = 0;
+    const json of_stats = json::parse(spillway({"stats", run.trace, "--by", "iteration", "--json"}).out);
+    for (const json& row : of_stats["by_iteration"]) whole += row["iteration"] > 0 && row["complete"] == true ? 1U : 0U;
+    EXPECT_EQ(whole, run.whole);
+    EXPECT_THAT(spillway({"replay", run.trace}).out,
+                HasSubstr("iterations, as stats counts them: " + std::string(run.text) + "; the last whole one has "));
+    EXPECT_EQ(json::parse(spillway({"replay", run.trace, "--json"}).out)["iterations"], run.whole);
+    EXPECT_EQ(json::parse(spillway({"top", run.trace, "--once", "--json"}).out)["iteration"], run.last);
+    const view::ViewReading page = view::view_trace((folder_ / run.trace).string());
+    const view::Json& of = page.data.directory;
+    EXPECT_EQ(of["iterations_text"], run.text);
+    view::TableOf ends = view::table_of(page.data, of["iterations"]);
+    EXPECT_EQ(static_cast<std::uint64_t>(std::count(ends["whole"].begin() + 1, ends["whole"].end(), 1)), run.whole);
+    EXPECT_EQ(ends["whole"].back(), run.last_row[0] == 'a' ? 1 : 0);
+  }
 }
 
 }  // namespace

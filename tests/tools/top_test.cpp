@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "policy/settings.hpp"
 #include "tests/support/sample_trace.hpp"
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
@@ -71,6 +72,55 @@ TEST_F(TopTest, AFinishedRunShowsItsBudgetAndItsPeaks) {
   const std::string frame = spillway({"top", "run.swt", "--once"}).out;
   EXPECT_THAT(frame, HasSubstr("peaks of device 0: plain 0 B, resident 9 MiB, on host 6 MiB\n"));
   EXPECT_THAT(frame, ::testing::Not(HasSubstr("not set")));
+}
+
+// Killed, or still running: the header's settings and what was free when the context was made tell the budget, as the
+// engine made it of them.
+TEST_F(TopTest, TheBudgetIsKnownBeforeTheEndOfTheTrace) {
+  const auto card = [](std::uint64_t free) {
+    return policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(free * kMebibyte), true, "card"};
+  };
+  const struct {
+    const char* setting;
+    std::uint64_t mebibytes;
+  } cases[] = {{"", 768 - 32}, {"64MiB", 64}, {"50%", 512}, {"100%", 768}};
+  for (const auto& [setting, mebibytes] : cases) {
+    policy::trace::TraceHeader header;
+    header.settings = {{"memory.device_budget", setting}};
+    header.devices = {card(1024)};
+    tests::TraceMaker maker(header);
+    maker.event(card(1024));
+    maker.event(card(768));
+    maker.allocate(1, policy::Bytes(8 * kMebibyte), policy::Backing::managed, {0x7f0000000000});
+    put("run.swt", maker.finish_without_end());
+    const json of_top = json::parse(spillway({"top", "run.swt", "--once", "--json"}).out);
+    const json of_stats = json::parse(spillway({"stats", "run.swt", "--json"}).out);
+    EXPECT_EQ(of_top["devices"][0]["budget"], mebibytes * kMebibyte) << setting;
+    EXPECT_EQ(of_stats["devices"][0]["budget"], mebibytes * kMebibyte) << setting;
+    EXPECT_FALSE(of_stats["devices"][0]["totals_are_recorded"]);
+    const std::string text = policy::format_bytes(policy::Bytes(mebibytes * kMebibyte));
+    EXPECT_THAT(spillway({"top", "run.swt", "--once"}).out, HasSubstr("0 card  " + text + " "));
+    EXPECT_THAT(spillway({"stats", "run.swt"}).out, HasSubstr("0 card  " + text + " "));
+  }
+}
+
+TEST_F(TopTest, ATraceCutBeforeItsFirstEventsHasTheHeadersDevice) {
+  policy::trace::TraceHeader header;
+  header.devices = {{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"}};
+  put("run.swt", tests::TraceMaker(header).finish_without_end());
+  const json device = json::parse(spillway({"stats", "run.swt", "--json"}).out)["devices"][0];
+  EXPECT_EQ(device["name"], "card");
+  EXPECT_EQ(device["budget"], 992 * kMebibyte);
+}
+
+TEST_F(TopTest, ModeOffHasNoBudget) {
+  policy::trace::TraceHeader header;
+  header.settings = {{"policy.mode", "off"}, {"memory.device_budget", "64MiB"}};
+  tests::TraceMaker maker(header);
+  maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(1U << 30U), policy::Bytes(1U << 30U), true, "card"});
+  maker.allocate(1, policy::Bytes(8 * kMebibyte), policy::Backing::device, {0x7f0000000000});
+  put("run.swt", maker.finish_without_end());
+  EXPECT_THAT(spillway({"top", "run.swt", "--once"}).out, HasSubstr("0 card  none (off) "));
 }
 
 // The driver's blocks are 2 MiB: a small one may share its block, one of 1 MiB has its own. What is imported counts
@@ -170,7 +220,6 @@ TEST_F(TopTest, AProcessThatEndsWithoutAnEndIsSaidToBeKilled) {
 }
 
 TEST_F(TopTest, BadInputIsOneLine) {
-  expect_bad_traces_named({"top", "--once"});
   const auto complaint = [this](const std::string& pid) {
     const auto result = shell("$SPILLWAY top " + pid + " --once");
     EXPECT_EQ(result.exit_code, 1);

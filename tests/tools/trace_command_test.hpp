@@ -23,8 +23,6 @@ class TraceCommandTest : public ::testing::Test {
   tests::ProcessResult spillway(std::vector<std::string> arguments, tests::ProcessOptions options = {});
   // Refresh with SPILLWAY_REFRESH_GOLDEN=1; the change is reviewed as a diff.
   static void expect_golden(const std::string& name, const std::string& text);
-  // Every kind of bad input, as `spillway <arguments> FILE`: one line on stderr that names the file, nothing on stdout.
-  void expect_bad_traces_named(const std::vector<std::string>& before, const std::vector<std::string>& after = {});
 
   std::filesystem::path folder_;
 };

@@ -371,6 +371,18 @@ function get(url, headers = {}) {
   });
 }
 
+test("iterations and classes are told as stats tells them", async () => {
+  makePage(fileURLToPath(new URL("../golden/traces/train_gpt2_fused.swt", import.meta.url)), join(out, "gpt2.html"));
+  const shown = await show(browser, "gpt2.html");
+  const { page } = shown;
+  assert.match(await page.locator("#story").textContent(), /20 whole, then 21 \(not whole\)/);
+  await page.locator("#search").fill("#55");
+  await page.locator("#table .row[data-id='55']").click();
+  await page.getByText("show its life").waitFor();
+  assert.match(await page.locator("#story").textContent(), /workspace: in 98% of the bytes that decisions named; some took a part of it for kv in [12]%/);
+  await done(shown);
+});
+
 test("served on loopback, under a path of its own, until it is ended", async (context) => {
   const child = spawn(process.env.SPILLWAY, ["view", join(out, "sample.swt"), "--serve", "--open", "no"]);
   context.after(() => child.kill("SIGKILL"));

@@ -5,7 +5,7 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="build-essential cmake ninja-build pkg-config ccache libspdlog-dev libfmt-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libsqlite3-dev libzstd-dev zlib1g-dev"
-  [test]="libgtest-dev libgmock-dev libbenchmark-dev python3 binutils git file clang libclang-rt-dev chromium valgrind python3-matplotlib"
+  [test]="libgtest-dev libgmock-dev libbenchmark-dev python3 binutils git file clang libclang-rt-dev chromium valgrind python3-matplotlib zsh fish"
   [view]="nodejs npm"
 )
 

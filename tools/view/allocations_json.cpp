@@ -9,6 +9,22 @@ namespace spillway::tools::view {
 
 using namespace policy;
 
+namespace {
+
+// "kv in 2%, weights in 1%": what some decisions took a part of it for, where that is not its class.
+std::string other_classes(const ClassShare& said) {
+  std::string text;
+  for (std::uint16_t each = 1; each < kSpanClassNames.size(); ++each) {
+    if (each == said.most() || !said.names(each)) continue;
+    const std::uint64_t percent = said.percent(each);
+    text += (text.empty() ? "" : ", ") + std::string(kSpanClassNames[each]) + " in " +
+            (percent == 0 ? "less than 1" : std::to_string(percent)) + "%";
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string Allocations::function_name(std::uint32_t id) const {
   const auto found = functions_.find(id);
   if (found == functions_.end()) return "function " + std::to_string(id);
@@ -69,6 +85,7 @@ Json Allocations::finish(Blocks& blocks) {
   Column id, device, bytes, kind, backing, caller, asked, freed, end, reason, rule, span_class, share, in, out,
       populated, moves, launches, address;
   std::vector<std::string> evidences;
+  Json mixed = Json::object();
   for (const ListedAllocation& each : all_) {
     const std::uint16_t of = each.said.most();
     id.add(each.id.value);
@@ -91,8 +108,11 @@ Json Allocations::finish(Blocks& blocks) {
     launches.add(each.launches);
     address.add(each.address.value);
     evidences.push_back(evidence(each));
+    if (const std::string others = other_classes(each.said); !others.empty())
+      mixed[std::to_string(evidences.size() - 1)] = others;
   }
   Json json;
+  json["other_classes"] = std::move(mixed);  // by row
   json["table"] = blocks.add({{"id", &id},
                               {"device", &device},
                               {"bytes", &bytes},

@@ -102,6 +102,21 @@ void TraceView::note_iteration(Nanoseconds time) {
   iteration_time_.add(time.count());
   iteration_launches_.add(run_.launches());
   iteration_found_.add(std::uint32_t{iteration_time_.rows() == 1});
+  iteration_whole_.add(std::uint32_t{1});
+}
+
+// One that was begun ends with the trace.
+Json TraceView::iterations_json(Nanoseconds end) {
+  if (run_.iterations().begun == iteration_time_.rows() && run_.iterations().begun > 0) {
+    iteration_time_.add(end.count());
+    iteration_launches_.add(run_.launches());
+    iteration_found_.add(std::uint32_t{0});
+    iteration_whole_.add(std::uint32_t{0});
+  }
+  return blocks_.add({{"time", &iteration_time_},
+                      {"launches", &iteration_launches_},
+                      {"found", &iteration_found_},
+                      {"whole", &iteration_whole_}});
 }
 
 Json TraceView::devices_json(const TraceSummary& summary) {
@@ -157,8 +172,8 @@ ViewReading TraceView::finish(const std::string& path, const trace::TraceReader&
   json["reasons"] = reasons;
   json["devices"] = devices_json(summary);
   json["timeline"] = timeline_.finish();
-  json["iterations"] =
-      blocks_.add({{"time", &iteration_time_}, {"launches", &iteration_launches_}, {"found", &iteration_found_}});
+  json["iterations"] = iterations_json(summary.duration);
+  json["iterations_text"] = iterations_text(run_.iterations());
   json["allocations"] = allocations_.finish(blocks_);
   json["heat_map"] = heat_map_json(allocations_.all(), moves_.done(), blocks_);
   json["moves"] = moves_.to_json(blocks_);

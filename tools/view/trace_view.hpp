@@ -44,6 +44,7 @@ class TraceView {
   void decide(policy::Nanoseconds time, const policy::Decision& decision);
   void note_residency(policy::Nanoseconds time);
   void note_iteration(policy::Nanoseconds time);
+  Json iterations_json(policy::Nanoseconds end);
   Json devices_json(const TraceSummary& summary);
 
   RunFollower run_;
@@ -54,8 +55,8 @@ class TraceView {
   Moves moves_;
   Decisions decisions_;
   std::vector<ResidencySeries> residency_;  // by device
-  Column iteration_time_, iteration_launches_,
-      iteration_found_;  // where iterations end; the first: where one was found
+  // Where iterations end; the first: where one was found.
+  Column iteration_time_, iteration_launches_, iteration_found_, iteration_whole_;
 };
 
 ViewReading view_trace(const std::string& path);

@@ -18,13 +18,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-ProcessResult doctor(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {SPILLWAY_COMMAND, "doctor", "--simulated"});
-  return run_process(arguments, in_environment({{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS ":" SPILLWAY_TWINS},
-                                                {"SPILLWAY_SIMULATED_MEMORY", "128MiB"},
-                                                // Of the user's other runs: neither may have a say.
-                                                {"SPILLWAY_DEVICE_BUDGET", "4MiB"},
-                                                {"SPILLWAY_TRACE_PATH", "/nowhere/at/all.swt"}}));
+ProcessResult doctor(const std::vector<std::string>& words) {
+  return run_on_simulated("doctor", words,
+                          {{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS ":" SPILLWAY_TWINS},
+                           // Of the user's other runs: neither may have a say.
+                           {"SPILLWAY_DEVICE_BUDGET", "4MiB"},
+                           {"SPILLWAY_TRACE_PATH", "/nowhere/at/all.swt"}});
 }
 
 nlohmann::json examined(std::vector<std::string> program, int code = 0) {
@@ -152,8 +151,8 @@ TEST(DoctorOfAProgram, WhatCannotBeServedIsSaid) {
 
 TEST(DoctorOfAProgram, ADeviceWithoutConcurrentManagedAccessIsNamed) {
   const ProcessResult result =
-      run_process({SPILLWAY_COMMAND, "doctor", "--simulated", "--", GUEST_PROBE, "launches"},
-                  in_environment({{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS}, {"SPILLWAY_SIMULATED_NO_MANAGED", "1"}}));
+      run_on_simulated("doctor", {"--", GUEST_PROBE, "launches"},
+                       {{"SPILLWAY_SIMULATED_KERNELS", TEST_TWINS}, {"SPILLWAY_SIMULATED_NO_MANAGED", "1"}});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, HasSubstr("it has no concurrent managed access, so nothing spills there"));
 }

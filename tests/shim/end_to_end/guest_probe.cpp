@@ -312,6 +312,7 @@ int main(int argc, char** argv) {
                                                     {"hints", hints},
                                                     {"forks", forks},
                                                     {"forks_first", forks_first},
+                                                    {"forks_execs", forks_execs},
                                                     {"ends_by_threads", ends_by_threads},
                                                     {"captures_own_stream", captures_own_stream},
                                                     {"ends_contexts", ends_contexts},

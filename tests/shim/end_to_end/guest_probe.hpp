@@ -16,6 +16,7 @@
 namespace spillway::probe {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
+inline constexpr std::size_t kBlock = 4 * kMiB;  // large enough to spill
 
 inline void say(const char* what, CUresult code) { std::printf("%s: %d\n", what, static_cast<int>(code)); }
 inline void say(const char* what, std::uint64_t number) {
@@ -41,6 +42,12 @@ struct Device {
 Device start();
 CUresult launch_add_one(const Device& device, CUdeviceptr data, std::size_t bytes, CUstream stream = nullptr);
 
+// Of guest_probe_memory.cpp. Memory that is zero; ends the program where there is none.
+CUdeviceptr zeroed(std::size_t bytes);
+float first_value(CUdeviceptr memory);
+std::size_t free_on_device();  // as the program is told
+CUmemAllocationProp on_device(CUmemAllocationHandleType shared = CU_MEM_HANDLE_TYPE_NONE);
+
 void null_outputs();
 void frees();
 void out_of_memory();
@@ -55,6 +62,7 @@ void sharing();
 void hints();
 void forks();
 void forks_first();
+void forks_execs();
 void ends(const char* way);
 void work(const char* rounds);
 void watched(const char* how);

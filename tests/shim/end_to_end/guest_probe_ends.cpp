@@ -9,11 +9,9 @@
 namespace spillway::probe {
 namespace {
 
-constexpr std::size_t kPooledPiece = 4 * kMiB;
-
 CUdeviceptr pooled_piece(CUstream stream) {
   CUdeviceptr memory = 0;
-  say("pooled", cuMemAllocAsync(&memory, kPooledPiece, stream));
+  say("pooled", cuMemAllocAsync(&memory, kBlock, stream));
   cuStreamSynchronize(stream);
   return memory;
 }
@@ -32,13 +30,6 @@ void free_beside_a_capture(const char* mode_name, CUstreamCaptureMode mode, CUst
   say("free afterwards", cuMemFree_v2(other));
 }
 
-std::size_t free_on_device() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  cuMemGetInfo_v2(&free, &total);
-  return free;
-}
-
 }  // namespace
 
 // What is no beginning of live pool memory is the driver's to refuse, by either way to free it.
@@ -50,7 +41,7 @@ void pool_frees() {
   cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING);
   const CUdeviceptr first = pooled_piece(stream);
   const CUdeviceptr last = pooled_piece(stream);
-  for (const CUdeviceptr wrong : {first + 4096, first + kPooledPiece - 1, last + 1, last + kPooledPiece - 512}) {
+  for (const CUdeviceptr wrong : {first + 4096, first + kBlock - 1, last + 1, last + kBlock - 512}) {
     say("inside", cuMemFree_v2(wrong));
     say("inside, in order", cuMemFreeAsync(wrong, stream));
   }
@@ -98,9 +89,9 @@ void pools_of_another_device() {
   say("pool", cuMemPoolCreate(&made, &properties));
   say("default pool", cuDeviceGetDefaultMemPool(&standard, 1));
   CUdeviceptr memory[3] = {};
-  say("from the pool", cuMemAllocFromPoolAsync(&memory[0], kPooledPiece, made, stream));
-  say("from the default pool", cuMemAllocFromPoolAsync(&memory[1], kPooledPiece, standard, stream));
-  say("in the stream", cuMemAllocAsync(&memory[2], kPooledPiece, stream_there));
+  say("from the pool", cuMemAllocFromPoolAsync(&memory[0], kBlock, made, stream));
+  say("from the default pool", cuMemAllocFromPoolAsync(&memory[1], kBlock, standard, stream));
+  say("in the stream", cuMemAllocAsync(&memory[2], kBlock, stream_there));
   say("taken here", (before - free_on_device()) / kMiB);
   cuCtxSetCurrent(there);
   say("taken there", (before_there - free_on_device()) / kMiB);

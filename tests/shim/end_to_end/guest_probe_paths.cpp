@@ -12,31 +12,17 @@
 namespace spillway::probe {
 namespace {
 
-constexpr std::size_t kBlock = 4 * kMiB;
 constexpr std::size_t kManyBlocks = 12;  // twice the tests' budget, and less than the card
-
-CUdeviceptr cleared(std::size_t bytes) {
-  CUdeviceptr memory = 0;
-  if (cuMemAlloc_v2(&memory, bytes) != CUDA_SUCCESS || cuMemsetD8_v2(memory, 0, bytes) != CUDA_SUCCESS) {
-    std::printf("no memory\n");
-    std::exit(3);
-  }
-  return memory;
-}
 
 std::vector<CUdeviceptr> many_blocks() {
   std::vector<CUdeviceptr> blocks;
-  while (blocks.size() < kManyBlocks) blocks.push_back(cleared(kBlock));
+  while (blocks.size() < kManyBlocks) blocks.push_back(zeroed(kBlock));
   return blocks;
 }
 
 double sum_of_first(const std::vector<CUdeviceptr>& blocks) {
   double sum = 0;
-  for (const CUdeviceptr block : blocks) {
-    float value = -1;
-    cuMemcpyDtoH_v2(&value, block, sizeof value);
-    sum += static_cast<double>(value);
-  }
+  for (const CUdeviceptr block : blocks) sum += static_cast<double>(first_value(block));
   return sum;
 }
 
@@ -59,27 +45,12 @@ void work_beside_a_capture(const Device& device, const std::vector<CUdeviceptr>&
   say("beside: done", cuStreamSynchronize(stream));
 }
 
-CUmemAllocationProp shareable() {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return properties;
-}
-
 CUresult map_at(CUdeviceptr place, CUmemGenericAllocationHandle handle) {
   CUmemAccessDesc access{};
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   if (const CUresult code = cuMemMap(place, kBlock, 0, handle, 0); code != CUDA_SUCCESS) return code;
   return cuMemSetAccess(place, kBlock, &access, 1);
-}
-
-std::size_t free_now() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  cuMemGetInfo_v2(&free, &total);
-  return free;
 }
 
 }  // namespace
@@ -119,7 +90,7 @@ void captures_under_pressure() {
 // Memory gets short for the first time while a capture is under way: whatever that starts must not disturb it.
 void first_spill_in_a_capture() {
   const Device device = start();
-  const CUdeviceptr data = cleared(kBlock);
+  const CUdeviceptr data = zeroed(kBlock);
   CUstream stream = nullptr;
   CUgraph graph = nullptr;
   std::vector<CUdeviceptr> blocks;
@@ -162,12 +133,12 @@ void first_spill_in_a_capture() {
 // Two physical pieces take turns in one range: what is there is always the piece that is mapped.
 void remaps() {
   const Device device = start();
-  const CUmemAllocationProp properties = shareable();
+  const CUmemAllocationProp properties = on_device(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   CUmemGenericAllocationHandle first = 0;
   CUmemGenericAllocationHandle second = 0;
   CUdeviceptr range = 0;
-  cuMemFree_v2(cleared(kBlock));  // what is made on first use is there before free memory is compared
-  const std::size_t before = free_now();
+  cuMemFree_v2(zeroed(kBlock));  // what is made on first use is there before free memory is compared
+  const std::size_t before = free_on_device();
   say("create", cuMemCreate(&first, kBlock, &properties, 0));
   say("create", cuMemCreate(&second, kBlock, &properties, 0));
   say("reserve", cuMemAddressReserve(&range, kBlock, 0, 0, 0));
@@ -182,23 +153,23 @@ void remaps() {
   say("release", cuMemRelease(second));
   say("free range", cuMemAddressFree(range, kBlock));
   // The place may be given to an allocation now.
-  const CUdeviceptr after = cleared(kBlock);
+  const CUdeviceptr after = zeroed(kBlock);
   say("launch", launch_add_one(device, after, kBlock));
   std::printf("value %g\n", sum_of_first({after}));
   say("free", cuMemFree_v2(after));
-  std::printf("all came back %d\n", free_now() == before);
+  std::printf("all came back %d\n", free_on_device() == before);
 }
 
 // Physical memory that goes out by a file and comes in again, and imports that the driver refuses.
 void imports() {
   const Device device = start();
-  const CUmemAllocationProp properties = shareable();
+  const CUmemAllocationProp properties = on_device(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   CUmemGenericAllocationHandle made = 0;
   CUmemGenericAllocationHandle imported = 0;
   CUdeviceptr range = 0;
   int file = -1;
-  cuMemFree_v2(cleared(kBlock));
-  const std::size_t before = free_now();
+  cuMemFree_v2(zeroed(kBlock));
+  const std::size_t before = free_on_device();
   const auto as_handle = [](int number) { return reinterpret_cast<void*>(static_cast<std::intptr_t>(number)); };
   say("create", cuMemCreate(&made, kBlock, &properties, 0));
   say("export", cuMemExportToShareableHandle(&file, made, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
@@ -225,7 +196,7 @@ void imports() {
   description.handle.fd = -1;
   description.size = kBlock;
   forwarded("external", "cuImportExternalMemory", [&] { return cuImportExternalMemory(&external, &description); });
-  std::printf("all came back %d\n", free_now() == before);
+  std::printf("all came back %d\n", free_on_device() == before);
 }
 
 // Managed memory of the program's own, with its own hints, while there is more of the rest than the budget holds.
@@ -292,7 +263,7 @@ void never_starts() {
 // A list of attributes that is not there: the driver has to see the count as it was given.
 void bad_attributes() {
   const Device device = start();
-  const CUdeviceptr data = cleared(kBlock);
+  const CUdeviceptr data = zeroed(kBlock);
   CUdeviceptr pointer = data;
   int count = static_cast<int>(kMiB);
   void* parameters[] = {&pointer, &count};

@@ -11,13 +11,6 @@ constexpr std::size_t kTooMuch = std::size_t{1} << 32;  // for the budget and th
 // As large as plain memory gets in a run that spills; the simulated device takes 2 MiB for it.
 constexpr std::size_t kLargestPlain = 2 * kMiB - 4096;
 
-CUmemAllocationProp device_memory() {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  return properties;
-}
-
 void wait_for_calls(const char* symbol, std::uint64_t count) {
   while (spillway_simulated_calls(symbol) < count) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -42,12 +35,12 @@ void wrong_and_too_large() {
   cuMemPoolDestroy(pool);
   say("ordered in a stream that is gone", cuMemAllocAsync(&memory, kTooMuch, gone));
   say("of a pool that is gone", cuMemAllocFromPoolAsync(&memory, kTooMuch, pool, nullptr));
-  CUmemAllocationProp properties = device_memory();
+  CUmemAllocationProp properties = on_device();
   say("physical of an odd size", cuMemCreate(&handle, kTooMuch + 1, &properties, 0));
   say("physical with flags", cuMemCreate(&handle, kTooMuch, &properties, 5));
   properties.type = CU_MEM_ALLOCATION_TYPE_INVALID;
   say("physical of no type", cuMemCreate(&handle, kTooMuch, &properties, 0));
-  properties = device_memory();
+  properties = on_device();
   properties.location.id = 99;
   say("physical on no device", cuMemCreate(&handle, kTooMuch, &properties, 0));
   CUDA_ARRAY_DESCRIPTOR flat{std::size_t{1} << 16, std::size_t{1} << 16, CU_AD_FORMAT_FLOAT, 3};
@@ -59,7 +52,7 @@ void wrong_and_too_large() {
   flat.Width = 0;
   say("array without width", cuArrayCreate_v2(&array, &flat));
   // Without a mistake it is the size that is wrong.
-  properties = device_memory();
+  properties = on_device();
   say("ordered", cuMemAllocAsync(&memory, kTooMuch, nullptr));
   say("physical", cuMemCreate(&handle, kTooMuch, &properties, 0));
   flat.Width = std::size_t{1} << 16;

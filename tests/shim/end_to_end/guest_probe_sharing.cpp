@@ -42,9 +42,7 @@ void imports_ipc() {
 // As a program does that reserves its working memory first, and finds out later that it needs a counter.
 void mapped_then_small() {
   start();
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAllocationProp properties = on_device();
   std::vector<CUmemGenericAllocationHandle> held(12);
   for (CUmemGenericAllocationHandle& handle : held) say("create", cuMemCreate(&handle, 4 * kMiB, &properties, 0));
   CUdeviceptr counter = 0;

@@ -10,33 +10,16 @@
 namespace spillway::probe {
 namespace {
 
-constexpr std::size_t kPiece = 4 * kMiB;
-
-CUmemAllocationProp on_device(CUmemAllocationHandleType shared = CU_MEM_HANDLE_TYPE_NONE) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  properties.requestedHandleTypes = shared;
-  return properties;
-}
-
 std::vector<CUmemGenericAllocationHandle> create_until_refused(const CUmemAllocationProp& properties) {
   std::vector<CUmemGenericAllocationHandle> held;
   CUmemGenericAllocationHandle handle = 0;
   CUresult code = CUDA_SUCCESS;
-  while (held.size() < 100 && (code = cuMemCreate(&handle, kPiece, &properties, 0)) == CUDA_SUCCESS) {
+  while (held.size() < 100 && (code = cuMemCreate(&handle, kBlock, &properties, 0)) == CUDA_SUCCESS) {
     held.push_back(handle);
   }
   say("refused", code);
   say("held", held.size());
   return held;
-}
-
-std::size_t bytes_free() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  cuMemGetInfo_v2(&free, &total);
-  return free;
 }
 
 }  // namespace
@@ -47,25 +30,25 @@ void mapped_spills() {
   CUmemGenericAllocationHandle handle = 0;
   const CUmemAllocationProp properties = on_device(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   // Everything that is made on first use is there before the figures are compared.
-  cuMemCreate(&handle, kPiece, &properties, 0);
+  cuMemCreate(&handle, kBlock, &properties, 0);
   cuMemRelease(handle);
-  const std::size_t before = bytes_free();
+  const std::size_t before = free_on_device();
   std::vector<CUmemGenericAllocationHandle> held = create_until_refused(properties);
   CUdeviceptr range = 0;
-  const std::size_t bytes = held.size() * kPiece;
+  const std::size_t bytes = held.size() * kBlock;
   say("reserve", cuMemAddressReserve(&range, bytes, 0, 0, 0));
   std::uint64_t failed = 0;
-  for (std::size_t i = 0; i < held.size(); ++i) failed += cuMemMap(range + i * kPiece, kPiece, 0, held[i], 0) != 0;
+  for (std::size_t i = 0; i < held.size(); ++i) failed += cuMemMap(range + i * kBlock, kBlock, 0, held[i], 0) != 0;
   say("maps failed", failed);
   const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   say("access", cuMemSetAccess(range, bytes, &access, 1));
   say("fill", cuMemsetD8_v2(range, 0, bytes));
-  for (std::size_t i = 0; i < held.size(); ++i) launch_add_one(device, range + i * kPiece, kPiece);
+  for (std::size_t i = 0; i < held.size(); ++i) launch_add_one(device, range + i * kBlock, kBlock);
   say("launches", cuCtxSynchronize());
   float sum = 0;
   for (std::size_t i = 0; i < held.size(); ++i) {
     float value = 0;
-    cuMemcpyDtoH_v2(&value, range + i * kPiece + kPiece - sizeof value, sizeof value);
+    cuMemcpyDtoH_v2(&value, range + i * kBlock + kBlock - sizeof value, sizeof value);
     sum += value;
   }
   std::printf("each is one: %d\n", sum == static_cast<float>(held.size()));
@@ -77,9 +60,9 @@ void mapped_spills() {
     unsigned managed = 7;
     CUmemorytype type{};
     int ordinal = -5;
-    cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, range + i * kPiece + 100);
-    cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, range + i * kPiece + 100);
-    cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, range + i * kPiece + 100);
+    cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, range + i * kBlock + 100);
+    cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, range + i * kBlock + 100);
+    cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, range + i * kBlock + 100);
     std::printf("managed %u type %d ordinal %d\n", managed, static_cast<int>(type), ordinal);
   }
   say("unmap", cuMemUnmap(range, bytes));
@@ -87,7 +70,7 @@ void mapped_spills() {
   for (const CUmemGenericAllocationHandle each : held) failed += cuMemRelease(each) != 0;
   say("releases failed", failed);
   say("free range", cuMemAddressFree(range, bytes));
-  std::printf("figure: free before %zu, free after %zu\n", before, bytes_free());
+  std::printf("figure: free before %zu, free after %zu\n", before, free_on_device());
 }
 
 // What must stay device memory: shared over fabric, compressed, or asked of host memory by name.
@@ -103,7 +86,7 @@ void mapped_stays() {
   host.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
   CUmemGenericAllocationHandle handle = 0;
   CUmemAllocationProp seen{};
-  say("host by name", cuMemCreate(&handle, kPiece, &host, 0));
+  say("host by name", cuMemCreate(&handle, kBlock, &host, 0));
   cuMemGetAllocationPropertiesFromHandle(&seen, handle);
   say("its location", static_cast<std::uint64_t>(seen.location.type));
   cuMemRelease(handle);
@@ -114,12 +97,6 @@ namespace {
 std::uint64_t pool_figure(CUmemoryPool pool, CUmemPool_attribute which) {
   cuuint64_t value = 0;
   cuMemPoolGetAttribute(pool, which, &value);
-  return value;
-}
-
-float first_of(CUdeviceptr memory) {
-  float value = -1;
-  cuMemcpyDtoH_v2(&value, memory, sizeof value);
   return value;
 }
 
@@ -138,32 +115,32 @@ void pools_spill() {
   CUstream stream = nullptr;
   cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
   CUdeviceptr memory = 0;
-  cuMemAllocAsync(&memory, kPiece, stream);
+  cuMemAllocAsync(&memory, kBlock, stream);
   cuMemFreeAsync(memory, stream);
   cuStreamSynchronize(stream);
   cuMemPoolTrimTo(pool, 0);
-  const std::size_t before = bytes_free();
+  const std::size_t before = free_on_device();
   std::vector<CUdeviceptr> held;
   CUresult code = CUDA_SUCCESS;
-  while (held.size() < 100 && (code = cuMemAllocAsync(&memory, kPiece, stream)) == CUDA_SUCCESS) {
+  while (held.size() < 100 && (code = cuMemAllocAsync(&memory, kBlock, stream)) == CUDA_SUCCESS) {
     held.push_back(memory);
-    cuMemsetD8Async(memory, 0, kPiece, stream);
-    launch_add_one(device, memory, kPiece, stream);
+    cuMemsetD8Async(memory, 0, kBlock, stream);
+    launch_add_one(device, memory, kBlock, stream);
   }
   say("refused", code);
   say("held", held.size());
   say("done", cuStreamSynchronize(stream));
   float sum = 0;
-  for (const CUdeviceptr each : held) sum += first_of(each);
+  for (const CUdeviceptr each : held) sum += first_value(each);
   std::printf("each is one: %d\n", sum == static_cast<float>(held.size()));
   std::printf("used %d reserved %d high %d\n",
-              pool_figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == held.size() * kPiece,
-              pool_figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= held.size() * kPiece,
-              pool_figure(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) >= held.size() * kPiece);
+              pool_figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == held.size() * kBlock,
+              pool_figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= held.size() * kBlock,
+              pool_figure(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) >= held.size() * kBlock);
   say("free", cuMemFreeAsync(held.back(), stream));
   say("free again", cuMemFreeAsync(held.back(), stream));
   say("free again at once", cuMemFree_v2(held.back()));
-  say("again", cuMemAllocAsync(&memory, kPiece, stream));
+  say("again", cuMemAllocAsync(&memory, kBlock, stream));
   held.back() = memory;
   say("free inside", cuMemFree_v2(held.front() + 4096));
   std::uint64_t failed = 0;
@@ -178,7 +155,7 @@ void pools_spill() {
   say("done", cuStreamSynchronize(stream));
   say("trim", cuMemPoolTrimTo(pool, 0));
   say("reserved", pool_figure(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-  std::printf("figure: free before %zu, free after %zu\n", before, bytes_free());
+  std::printf("figure: free before %zu, free after %zu\n", before, free_on_device());
   cuStreamDestroy_v2(stream);
 }
 
@@ -209,31 +186,31 @@ void pools_order() {
       CUdeviceptr before = 0;
       CUdeviceptr mine = 0;
       CUdeviceptr after = 0;
-      cuMemAllocAsync(&before, 2 * kPiece, first);
-      cuMemsetD8Async(before, 0, 2 * kPiece, first);
+      cuMemAllocAsync(&before, 2 * kBlock, first);
+      cuMemsetD8Async(before, 0, 2 * kBlock, first);
       cuLaunchHostFunc(
           first,
           [](void* of) {
             while (!static_cast<Gate*>(of)->open) std::this_thread::yield();
           },
           &gate);
-      launch_add_one(device, before, 2 * kPiece, first);
+      launch_add_one(device, before, 2 * kBlock, first);
       cuMemFreeAsync(before, first);
-      cuMemAllocAsync(&mine, 2 * kPiece, first);
+      cuMemAllocAsync(&mine, 2 * kBlock, first);
       std::printf("the same stream has it at once: %d\n", mine == before);
       cuMemFreeAsync(mine, first);
       const CUstream stream = other == 0 ? second : nullptr;
       CUresult code =
-          other == 2 ? allocate_own(&after, 2 * kPiece, stream) : cuMemAllocAsync(&after, 2 * kPiece, stream);
+          other == 2 ? allocate_own(&after, 2 * kBlock, stream) : cuMemAllocAsync(&after, 2 * kBlock, stream);
       if (other == 2) {
-        fill_own(after, kSeven, 2 * kPiece / 4, stream);
+        fill_own(after, kSeven, 2 * kBlock / 4, stream);
       } else {
-        cuMemsetD32Async(after, kSeven, 2 * kPiece / 4, stream);
+        cuMemsetD32Async(after, kSeven, 2 * kBlock / 4, stream);
       }
       gate.open = true;
       say("asked by another", code);
       cuCtxSynchronize();
-      std::printf("it holds %g\n", static_cast<double>(first_of(after)));
+      std::printf("it holds %g\n", static_cast<double>(first_value(after)));
       code = other == 2 ? free_own(after, stream) : cuMemFreeAsync(after, stream);
       say("freed", code);
       cuCtxSynchronize();
@@ -261,9 +238,9 @@ void pools_look() {
   CUdeviceptr of_shared = 0;
   CUdeviceptr small = 0;
   CUdeviceptr odd = 0;
-  say("of own", cuMemAllocFromPoolAsync(&of_own, kPiece, own, stream));
-  say("second of own", cuMemAllocFromPoolAsync(&odd, kPiece + 1000, own, stream));
-  say("of shared", cuMemAllocFromPoolAsync(&of_shared, kPiece, shared, stream));
+  say("of own", cuMemAllocFromPoolAsync(&of_own, kBlock, own, stream));
+  say("second of own", cuMemAllocFromPoolAsync(&odd, kBlock + 1000, own, stream));
+  say("of shared", cuMemAllocFromPoolAsync(&of_shared, kBlock, shared, stream));
   say("small", cuMemAllocAsync(&small, kMiB, stream));
   say("done", cuStreamSynchronize(stream));
   std::printf("figure managed: %d %d %d\n", spillway_simulated_residency(of_own),
@@ -287,7 +264,7 @@ void pools_look() {
   CUdeviceptr inside = 0;
   say("begin", cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
   // Memory nodes are not simulated: the driver's own code says that the call came to it.
-  say("inside a capture", cuMemAllocAsync(&inside, kPiece, stream));
+  say("inside a capture", cuMemAllocAsync(&inside, kBlock, stream));
   cuStreamEndCapture(stream, &graph);
   say("free", cuMemFreeAsync(of_own, stream));
   say("destroy", cuMemPoolDestroy(own));
@@ -297,7 +274,7 @@ void pools_look() {
   say("free", cuMemFreeAsync(small, stream));
   cuStreamSynchronize(stream);
   CUdeviceptr memory = 0;
-  say("plain", cuMemAlloc_v2(&memory, kPiece));
+  say("plain", cuMemAlloc_v2(&memory, kBlock));
   say("free", cuMemFree_v2(memory));
   cuStreamDestroy_v2(stream);
 }
@@ -307,18 +284,18 @@ void pools_end() {
   const Device device = start();
   CUdeviceptr memory = 0;
   CUcontext other = nullptr;
-  cuMemAlloc_v2(&memory, kPiece);
+  cuMemAlloc_v2(&memory, kBlock);
   cuMemFree_v2(memory);
-  const std::size_t before = bytes_free();
+  const std::size_t before = free_on_device();
   cuCtxCreate_v2(&other, 0, 0);
-  say("alloc", cuMemAllocAsync(&memory, kPiece, nullptr));
+  say("alloc", cuMemAllocAsync(&memory, kBlock, nullptr));
   say("destroy", cuCtxDestroy_v2(other));
   cuCtxSetCurrent(device.context);
   say("free of its memory", cuMemFree_v2(memory));
-  std::printf("figure: free before %zu, free after %zu\n", before, bytes_free());
+  std::printf("figure: free before %zu, free after %zu\n", before, free_on_device());
   // Freed in a stream of another context: what was there before is over.
   cuCtxCreate_v2(&other, 0, 0);
-  say("alloc", cuMemAllocAsync(&memory, kPiece, nullptr));
+  say("alloc", cuMemAllocAsync(&memory, kBlock, nullptr));
   cuCtxSetCurrent(device.context);
   say("free in another context", cuMemFreeAsync(memory, nullptr));
   say("destroy", cuCtxDestroy_v2(other));
@@ -337,12 +314,12 @@ void pools_threads() {
       cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
       for (int round = 0; round < 30; ++round) {
         CUdeviceptr memory = 0;
-        const std::size_t bytes = kPiece + static_cast<std::size_t>(number) * kMiB;
+        const std::size_t bytes = kBlock + static_cast<std::size_t>(number) * kMiB;
         if (cuMemAllocAsync(&memory, bytes, stream) != CUDA_SUCCESS) continue;
         cuMemsetD8Async(memory, 0, bytes, stream);
         for (int i = 0; i <= number; ++i) launch_add_one(device, memory, bytes, stream);
         cuStreamSynchronize(stream);
-        if (first_of(memory) != static_cast<float>(number + 1)) ++wrong;
+        if (first_value(memory) != static_cast<float>(number + 1)) ++wrong;
         if ((round % 3 == 0 ? cuMemFree_v2(memory) : cuMemFreeAsync(memory, stream)) != CUDA_SUCCESS) ++wrong;
       }
       cuStreamDestroy_v2(stream);

@@ -17,21 +17,6 @@
 namespace spillway::probe {
 namespace {
 
-float first_value(CUdeviceptr memory) {
-  float value = -1;
-  cuMemcpyDtoH_v2(&value, memory, sizeof value);
-  return value;
-}
-
-CUdeviceptr zeroed(std::size_t bytes) {
-  CUdeviceptr memory = 0;
-  if (cuMemAlloc_v2(&memory, bytes) != CUDA_SUCCESS || cuMemsetD8_v2(memory, 0, bytes) != CUDA_SUCCESS) {
-    std::printf("no memory\n");
-    std::exit(3);
-  }
-  return memory;
-}
-
 // Some rounds of launches over twelve buffers; what they hold afterwards.
 float rounds(const Device& device, int count) {
   std::vector<CUdeviceptr> buffers;
@@ -133,9 +118,7 @@ void capture() {
 
 void mapped() {
   start();
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAllocationProp properties = on_device();
   std::vector<CUmemGenericAllocationHandle> held;
   CUmemGenericAllocationHandle handle = 0;
   CUresult code = CUDA_SUCCESS;
@@ -249,6 +232,19 @@ void forks() {
   stop = true;
   other.join();
   std::printf("sum %g\n", static_cast<double>(rounds(device, 3)));
+}
+
+// A child that becomes another program with a run of its own, while the parent's goes on.
+void forks_execs() {
+  const Device device = start();
+  std::printf("sum %g\n", static_cast<double>(rounds(device, 2)));
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) execl("/proc/self/exe", "probe", "work", "3", nullptr);
+  int status = 0;
+  waitpid(child, &status, 0);
+  std::printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+  std::printf("sum %g\n", static_cast<double>(rounds(device, 2)));
 }
 
 void ends(const char* way) {

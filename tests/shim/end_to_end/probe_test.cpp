@@ -19,10 +19,8 @@ namespace fs = std::filesystem;
 
 class ProbeTest : public ::testing::Test {
  protected:
-  ProcessResult probe(std::vector<std::string> flags, std::map<std::string, std::string> environment = {}) {
-    flags.insert(flags.begin(), {SPILLWAY_COMMAND, "probe", "--simulated"});
-    environment.emplace("SPILLWAY_SIMULATED_MEMORY", "128MiB");
-    return run_process(flags, in_environment(with_cache(std::move(environment))));
+  ProcessResult probe(const std::vector<std::string>& flags, std::map<std::string, std::string> environment = {}) {
+    return run_on_simulated("probe", flags, with_cache(std::move(environment)));
   }
   std::map<std::string, std::string> with_cache(std::map<std::string, std::string> environment = {}) const {
     environment.emplace("XDG_CACHE_HOME", scratch_.path().string());

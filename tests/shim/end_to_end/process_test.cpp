@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -33,6 +35,21 @@ int lines(const std::string& text, const std::string& part) {
 
 class Process : public testing::TestWithParam<const char*> {
  protected:
+  // Of two processes, with so many launches.
+  static void expect_two_whole_traces(const SimulatedResult& result, int fewer, int more) {
+    std::map<int, int> launches;  // by process
+    for (const auto& path : result.traces()) {
+      const auto stats =
+          nlohmann::json::parse(run_process({SPILLWAY_COMMAND, "stats", "--json", path.string()}).out, nullptr, false);
+      ASSERT_TRUE(stats.is_object()) << path;
+      EXPECT_EQ(stats["whole"], true) << path;
+      EXPECT_EQ(stats["end"], "exit") << path;
+      launches[stats["pid"].get<int>()] = stats["launches"].get<int>();
+    }
+    ASSERT_EQ(launches.size(), 2U) << result;
+    EXPECT_EQ(std::min(launches.begin()->second, launches.rbegin()->second), fewer);
+    EXPECT_EQ(std::max(launches.begin()->second, launches.rbegin()->second), more);
+  }
   const std::string mode_ = GetParam();
 };
 
@@ -51,7 +68,14 @@ TEST_P(Process, ForkBeforeCudaMakesTwoRunsWithATraceEach) {
   const SimulatedResult bare = run_simulated(probe_process({"forks_first"}, ""));
   const SimulatedResult with = run_simulated(probe_process({"forks_first"}, mode_));
   EXPECT_EQ(with.process.out, bare.process.out) << with;
-  EXPECT_EQ(with.traces().size(), 2U) << with;
+  expect_two_whole_traces(with, 12, 12);
+}
+
+TEST_P(Process, ForkAndExecMakesTwoRunsWithATraceEach) {
+  const SimulatedResult bare = run_simulated(probe_process({"forks_execs"}, ""));
+  const SimulatedResult with = run_simulated(probe_process({"forks_execs"}, mode_));
+  EXPECT_EQ(with.process.out, bare.process.out) << with;
+  expect_two_whole_traces(with, 18, 24);
 }
 
 TEST_P(Process, HoweverItEndsAllButTheLastSecondIsInTheTrace) {
@@ -74,6 +98,7 @@ TEST_P(Process, HoweverItEndsAllButTheLastSecondIsInTheTrace) {
     const auto stats = result.stats();
     ASSERT_TRUE(stats.is_object());
     EXPECT_EQ(stats["whole"], end.whole) << stats.dump(1);
+    EXPECT_EQ(stats["devices"][0]["budget"], 24 * kMiB) << stats.dump(1);
     if (std::string(end.way) == "thread") {
       EXPECT_GE(stats["launches"].get<int>(), 30);
     } else {
@@ -92,6 +117,23 @@ TEST_P(Process, BadPlacesForATraceCostOneLineAndNothingElse) {
     EXPECT_EQ(result.process.out, "sum 30\n");
     EXPECT_EQ(lines(result.process.err, "tracing is off"), 1) << result;
     EXPECT_THAT(result.process.err, HasSubstr(place));
+  }
+}
+
+// Who asked for a trace must be able to find it, or hear that there is none.
+TEST_P(Process, WhereATraceIsOrWhyThereIsNoneIsSaidAtAllLevelsButOff) {
+  for (const char* level : {"error", "off"}) {
+    const Scratch folder;
+    SimulatedRun run = probe_process({"forks_first"}, mode_);
+    run.environment["SPILLWAY_LOG_LEVEL"] = level;
+    run.environment["SPILLWAY_TRACE_PATH"] = (folder.path() / "same.swt").string();
+    const int said = std::string(level) == "off" ? 0 : 1;
+    const SimulatedResult two = run_simulated(run);
+    EXPECT_TRUE(std::filesystem::exists(folder.path() / "same.1.swt")) << two;
+    EXPECT_EQ(lines(two.process.err, "the trace is " + (folder.path() / "same.1.swt").string() + ":"), said) << two;
+    run.environment["SPILLWAY_TRACE_PATH"] = "/nonexistent/folder/t.swt";
+    const SimulatedResult none = run_simulated(run);
+    EXPECT_EQ(lines(none.process.err, "tracing is off"), 2 * said) << none;
   }
 }
 

@@ -95,6 +95,14 @@ SimulatedResult run_simulated(const SimulatedRun& run) {
   return result;
 }
 
+ProcessResult run_on_simulated(const std::string& command, const std::vector<std::string>& words,
+                               std::map<std::string, std::string> environment) {
+  std::vector<std::string> line = {SPILLWAY_COMMAND, command, "--simulated"};
+  line.insert(line.end(), words.begin(), words.end());
+  environment.emplace("SPILLWAY_SIMULATED_MEMORY", "128MiB");
+  return run_process(line, in_environment(std::move(environment)));
+}
+
 ProcessOptions in_environment(std::map<std::string, std::string> environment) {
   ProcessOptions options;
   options.environment = std::move(environment);

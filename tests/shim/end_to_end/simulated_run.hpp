@@ -61,6 +61,10 @@ struct SimulatedResult {
 
 SimulatedResult run_simulated(const SimulatedRun& run);
 
+// `spillway COMMAND --simulated WORDS`, on a device of 128 MiB unless `environment` says otherwise.
+ProcessResult run_on_simulated(const std::string& command, const std::vector<std::string>& words,
+                               std::map<std::string, std::string> environment);
+
 // For run_process, with these variables added.
 ProcessOptions in_environment(std::map<std::string, std::string> environment);
 

@@ -65,7 +65,7 @@ export class Story {
       ["started", `${of.start || "unknown"}${of.host ? ` on ${of.host}` : ""}${of.rank ? `, rank ${of.rank}` : ""}, pid ${of.pid}`],
       ["took", units.duration(this.view.duration)],
       ["launches", units.count(of.timeline.launches)],
-      ["iterations", this.trace.iterationCount > 0 ? units.count(this.trace.iterationCount) : "none was found"],
+      ["iterations", of.iterations_text],
       ["decisions", units.count(of.decision_count)],
     ];
     if (device) {
@@ -203,6 +203,14 @@ export class Story {
     return name;
   }
 
+  // Decisions are about parts of it, and say what they took those for at the time: that may be another class.
+  private classText(row: number): string {
+    const of = this.trace.allocations;
+    if (of.span_class[row] === 0) return "no decision named one";
+    const others = this.trace.directory.allocations.other_classes[String(row)];
+    return `${this.trace.className(row)}: in ${of.share[row]}% of the bytes that decisions named${others ? `; some took a part of it for ${others}` : ""}`;
+  }
+
   private allocation(row: number, chosen: number): void {
     const of = this.trace.allocations;
     this.head().append(element("h3", "", `Allocation ${of.id[row]}`));
@@ -214,7 +222,7 @@ export class Story {
       ["asked for", `${this.moment(of.asked[row])}${freed >= 0 ? `, freed at ${this.moment(freed)}` : `, ${this.trace.end(row)}`}`],
       ["by", this.caller(row)],
       ["kind", `${this.trace.kind(row)}, device ${of.device[row]}${of.address[row] > 0 ? `, at 0x${of.address[row].toString(16)}` : ""}`],
-      ["class", of.span_class[row] === 0 ? "no decision named one" : `${this.trace.className(row)}: in ${of.share[row]}% of the bytes that decisions named`],
+      ["class", this.classText(row)],
       ["used by", this.trace.evidence[row] ?? ""],
       ["launches", units.count(of.launches[row])],
       ["moved in, out", `${units.bytes(of.moved_in[row])}, ${units.bytes(of.moved_out[row])}`],

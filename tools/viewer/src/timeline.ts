@@ -84,13 +84,16 @@ export class Timeline extends Panel {
     const times = this.trace.iterations.time;
     const context = this.context;
     const first = Math.max(0, upper(times, this.view.start) - 1);
-    const last = Math.min(times.length, upper(times, this.view.end) + 1);
-    const found = last - first - 1;
-    if (found < 1) return;
-    const wide = (this.x(times[last - 1]) - this.x(times[first])) / found;
+    let last = Math.min(times.length, upper(times, this.view.end) + 1);
+    const ends = last - first - 1;
+    if (ends < 1) return;
+    const wide = (this.x(times[last - 1]) - this.x(times[first])) / ends;
     context.textAlign = "left";
     const middle = band.top + band.height / 2 + 0.5;
     if (wide < 4) {
+      if (this.trace.iterations.whole[last - 1] === 0) last--;
+      const found = last - first - 1;
+      if (found < 1) return;
       context.fillStyle = look().unplaced;
       const [from, to] = [Math.max(kGutter, this.x(times[first])), Math.min(this.width - kEdge, this.x(times[last - 1]))];
       context.fillRect(from, band.top, to - from, band.height);
@@ -107,7 +110,7 @@ export class Timeline extends Panel {
       context.fillRect(x, band.top, 1, band.height);
       context.fillRect(next - 1, band.top, 1, band.height);
       context.fillStyle = look().faint;
-      if (next - x > 30) context.fillText(wide > 110 ? `${i + 1}: ${units.duration(times[i + 1] - times[i])}` : String(i + 1), Math.max(x, kGutter) + 5, middle);
+      if (next - x > 30) context.fillText(wide > 110 ? `${this.trace.iterationName(i)}: ${units.duration(times[i + 1] - times[i])}` : String(i + 1), Math.max(x, kGutter) + 5, middle);
     }
   }
 
@@ -116,7 +119,7 @@ export class Timeline extends Panel {
     const i = upper(time, spot.time) - 1;
     if (!this.trace.isIteration(i)) return { lines: [{ text: "No iteration was found here", kind: "faint" }] };
     return {
-      lines: [{ text: `Iteration ${i + 1}`, kind: "title" }, units.duration(time[i + 1] - time[i]),
+      lines: [{ text: `Iteration ${this.trace.iterationName(i)}`, kind: "title" }, units.duration(time[i + 1] - time[i]),
         units.plural(launches[i + 1] - launches[i], "launch", "launches"), { text: "click to zoom", kind: "faint" }],
       click: () => this.view.setWindow(time[i], time[i + 1]),
     };

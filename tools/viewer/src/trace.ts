@@ -60,6 +60,7 @@ export interface Directory {
     copies_left_out: number;
   };
   iterations: BlockInfo;
+  iterations_text: string;
   allocations: {
     table: BlockInfo;
     evidence: BlockInfo;
@@ -70,6 +71,7 @@ export interface Directory {
     shapes: { table: BlockInfo; touches: BlockInfo; left_out: number };
     graphs: BlockInfo;
     callers: Record<string, string>;
+    other_classes: Record<string, string>;  // by row
   };
   heat_map: {
     places: BlockInfo;
@@ -185,13 +187,14 @@ export class Trace {
     return Math.max(0, first);
   }
 
-  get iterationCount(): number {
-    return this.iterations.found.reduce((sum, found, i) => sum + (i > 0 && found === 0 ? 1 : 0), 0);
-  }
-
   // Whether the time between two boundaries, `i` and the next, is one iteration.
   isIteration(i: number): boolean {
     return i >= 0 && i + 1 < this.iterations.found.length && this.iterations.found[i + 1] === 0;
+  }
+
+  // As the tables of stats name them; the trace may end in the middle of the last.
+  iterationName(i: number): string {
+    return `${i + 1}${this.iterations.whole[i + 1] === 0 ? " (not whole)" : ""}`;
   }
 
   get simulated(): boolean {
