@@ -102,13 +102,4 @@ class LaunchTimer {
 // Made by the first that asks, never destroyed.
 LaunchTimer& launch_timer();
 
-// A launch with its pair around it.
-template <class Forward>
-CUresult timed_launch(LaunchTimer::Pair& pair, const Forward& forward) {
-  LaunchTimer::begin(pair);
-  const CUresult result = forward();
-  launch_timer().end(pair, result);
-  return result;
-}
-
 }  // namespace spillway::shim

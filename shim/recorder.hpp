@@ -100,7 +100,11 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   LaunchTimer::Pair* pair = forwarding == Forwarding::makes_the_call ? time_record(*record, call) : nullptr;
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
   if (observer != nullptr) observer->before_call(record->header);
-  const CUresult result = pair == nullptr ? forward() : timed_launch(*pair, forward);
+  if (pair != nullptr) [[unlikely]]
+    LaunchTimer::begin(*pair);
+  const CUresult result = forward();  // the only place, so that it is not called as a function
+  if (pair != nullptr) [[unlikely]]
+    launch_timer().end(*pair, result);
   if (observer != nullptr) observer->after_call();
   if (result == CUDA_SUCCESS) {
     const NoHeapScope no_heap(thread);
@@ -127,7 +131,9 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   }
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
   if (observer != nullptr) observer->before_call(record.header);
-  const CUresult result = pair == nullptr ? forward() : timed_launch(*pair, forward);
+  if (pair != nullptr) LaunchTimer::begin(*pair);
+  const CUresult result = forward();
+  if (pair != nullptr) launch_timer().end(*pair, result);
   if (observer != nullptr) observer->after_call();
   if (result != CUDA_SUCCESS) return result;
   const NoHeapScope no_heap(this_thread);

@@ -23,6 +23,15 @@ using namespace std::chrono_literals;
 using policy::LaunchCount;
 using policy::LaunchNumber;
 
+// As the launch path does it.
+template <class Forward>
+CUresult timed_launch(LaunchTimer::Pair& pair, const Forward& forward) {
+  LaunchTimer::begin(pair);
+  const CUresult result = forward();
+  launch_timer().end(pair, result);
+  return result;
+}
+
 constexpr int kElements = 1 << 12;
 constexpr LaunchCount kWindow{512};
 
