@@ -25,6 +25,10 @@ std::string telemetry_note(const TelemetryChanged& event) {
       return "CUPTI refused" + detail + ": kernel times and page traffic are not known";
     case TelemetryState::yielded:
       return "CUPTI is somebody else's" + detail + ": no kernel times until that ends";
+    case TelemetryState::by_events:
+      return "kernel times are sampled by the driver's events" + detail + "; page traffic is not known";
+    case TelemetryState::events_refused:
+      return "the driver refused an event" + detail + ": no kernel times without CUPTI";
     case TelemetryState::pages_watched:
     case TelemetryState::pages_lost:
     case TelemetryState::window_lost:

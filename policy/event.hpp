@@ -220,6 +220,7 @@ struct TimePassed {
 
 // How telemetry fares: said when it changes, for people; `window_lost` whenever a window's kernel times could not be
 // told apart and were thrown away. Between `pages_watched` and the next `pages_lost` each use of a probe is told.
+// `by_events`: kernel times come from the driver's events now, page traffic from nowhere; `events_refused` ends that.
 enum class TelemetryState : std::uint8_t {
   running = 0,
   absent = 1,
@@ -228,6 +229,8 @@ enum class TelemetryState : std::uint8_t {
   window_lost = 4,
   pages_watched = 5,
   pages_lost = 6,
+  by_events = 7,
+  events_refused = 8,
 };
 struct TelemetryChanged {
   TelemetryState state = TelemetryState::running;

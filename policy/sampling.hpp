@@ -21,6 +21,8 @@ class SampleClock {
   [[nodiscard]] Wish ask(LaunchNumber latest, LaunchCount iteration);
   // A window cannot be had now, or was given up: the next one comes at its usual distance.
   void give_up(LaunchNumber latest);
+  // Of the last window that was asked for.
+  [[nodiscard]] LaunchCount length() const { return LaunchCount(length_); }
 
  private:
   double percent_;

@@ -248,6 +248,11 @@ constexpr auto kTable = std::to_array<SettingRow>({
                "never opens it.",
                [](Settings& s, std::string_view text) { return choose(s.cupti, text, kSwitches, kSwitchList); },
                [](const Settings& s) { return chosen(s.cupti, kSwitches); }},
+    SettingRow{"telemetry.events", "telemetry_events", SettingKind::choice, "one of: auto, off", "auto", kSwitchList,
+               "Kernel times through the driver's events while there is no CUPTI or somebody else uses it: auto times "
+               "some of a window's launches so; off never records an event for that.",
+               [](Settings& s, std::string_view text) { return choose(s.events, text, kSwitches, kSwitchList); },
+               [](const Settings& s) { return chosen(s.events, kSwitches); }},
     SettingRow{"telemetry.sample", "telemetry_sample", SettingKind::percent, "share", "5%", "0% to 100%",
                "Share of launches whose kernels are timed and whose page traffic is counted, in windows of about an "
                "iteration.",

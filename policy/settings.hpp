@@ -46,7 +46,8 @@ struct Settings {
   ModeName mode = ModeName::adaptive;
   std::uint32_t iteration_lookahead = 1;
   Switch cupti = Switch::automatic;
-  double telemetry_sample = 5.0;  // percent of launches whose kernels are timed; 0: none
+  Switch events = Switch::automatic;  // the driver's, for kernel times where there is no CUPTI
+  double telemetry_sample = 5.0;      // percent of launches whose kernels are timed; 0: none
   Switch probes = Switch::automatic;
   std::string trace_path;  // empty: no trace; %p pid, %t start time, %h host, %r rank
   Bytes trace_max_size;    // of the file; zero: no limit

@@ -46,6 +46,8 @@ class GraphObserver {
   ~GraphObserver() = default;
 };
 
+class LaunchTimer;  // shim/launch_timer.hpp
+
 struct LaunchPath {
   AddressTable addresses;  // the session inserts and removes, under its own lock
   FunctionTable functions;
@@ -55,6 +57,7 @@ struct LaunchPath {
   std::atomic<int> captures{0};        // streams being captured now; above 0 launches ask whether theirs is
   std::atomic<LaunchObserver*> observer{nullptr};
   std::atomic<GraphObserver*> graphs{nullptr};
+  std::atomic<LaunchTimer*> timer{nullptr};  // while a window is open in which launches are timed by events
 };
 
 // Constant-initialised and never destroyed: launches may come before main and after exit.

@@ -9,7 +9,7 @@
 namespace spillway::shim {
 
 enum class RecordKind : std::uint8_t {
-  launch = 1,        // LaunchRecord, then `touches` packed words
+  launch = 1,        // LaunchRecord, then packed words of touches, then the ticket if it is timed
   graph_launch = 2,  // GraphLaunchRecord
   copy = 3,          // CopyRecord
   fill = 4,          // FillRecord
@@ -42,13 +42,18 @@ static_assert(sizeof(RecordHeader) == 24);
 inline constexpr std::uint8_t kTouchesCut = 1;        // more pointers than kTouchLimit; the rest was left out
 inline constexpr std::uint8_t kArgumentsUnknown = 2;  // the parameter layout is not known: no argument was read
 inline constexpr std::uint8_t kCapturing = 4;         // went into a graph being captured and did not run
+inline constexpr std::uint8_t kTimed = 8;             // timed by events; the record's last word is the ticket
 inline constexpr std::size_t kTouchLimit = 4096;
 
 struct LaunchRecord {
   RecordHeader header;
   std::uint64_t threads = 0;  // grid x block
-  [[nodiscard]] std::size_t touch_count() const { return header.words - sizeof(LaunchRecord) / 8; }
+  [[nodiscard]] bool timed() const { return (header.flags & kTimed) != 0; }
+  [[nodiscard]] std::size_t touch_count() const {
+    return header.words - sizeof(LaunchRecord) / 8 - (timed() ? 1U : 0U);
+  }
   [[nodiscard]] const Touch* touches() const { return reinterpret_cast<const Touch*>(this + 1); }
+  [[nodiscard]] std::uint64_t ticket() const { return timed() ? touches()[touch_count()].packed : 0; }
   [[nodiscard]] policy::FunctionId function() const { return {header.detail}; }
 };
 static_assert(sizeof(LaunchRecord) == 32);
@@ -56,6 +61,7 @@ static_assert(sizeof(LaunchRecord) == 32);
 struct GraphLaunchRecord {
   RecordHeader header;
   std::uint64_t executable = 0;  // CUgraphExec
+  std::uint64_t ticket = 0;      // timed by events if not 0
 };
 
 struct CopyRecord {

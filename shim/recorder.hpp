@@ -1,12 +1,15 @@
 // The steps that launch, copy and fill handlers share: build the record in the thread's ring, make the call, publish
 // the record if the driver accepted it. Between the steps nothing is locked, allocated or asked of the driver, but for
-// the first launch of a function and for launches made while some stream is being captured.
+// the first launch of a function, for launches made while some stream is being captured, and for those that are timed
+// by events.
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "shim/launch_arguments.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/launch_timer.hpp"
 #include "shim/thread_ring.hpp"
 
 namespace spillway::shim {
@@ -38,7 +41,7 @@ struct LaunchCall {
 inline LaunchRecord* begin_launch(EventRing* ring, const FunctionRecord& function, const LaunchCall& call) {
   constexpr std::size_t kFixed = sizeof(LaunchRecord) / 8;
   const std::size_t room = function.words.size() < kTouchLimit ? function.words.size() : kTouchLimit;
-  std::uint64_t* at = ring->reserve(kFixed + room);
+  std::uint64_t* at = ring->reserve(kFixed + room + 1);  // and a ticket
   if (at == nullptr) return nullptr;
   auto* record = new (at) LaunchRecord;
   auto* touches = reinterpret_cast<Touch*>(at + kFixed);
@@ -52,13 +55,33 @@ inline LaunchRecord* begin_launch(EventRing* ring, const FunctionRecord& functio
   return record;
 }
 
+// Null for nearly all: only while a window is open is anything asked.
+inline LaunchTimer::Pair* take_pair(const RecordHeader& header, CUstream stream, bool per_thread) {
+  LaunchTimer* timer = launch_path().timer.load(std::memory_order_acquire);
+  if (timer == nullptr) [[likely]]
+    return nullptr;
+  return (header.flags & kCapturing) != 0 ? nullptr : timer->take(stream, per_thread);
+}
+
+inline LaunchTimer::Pair* time_record(LaunchRecord& record, const LaunchCall& call) {
+  LaunchTimer::Pair* pair = take_pair(record.header, call.stream, call.per_thread);
+  if (pair == nullptr) return nullptr;
+  auto* words = reinterpret_cast<std::uint64_t*>(&record);
+  words[record.header.words++] = LaunchTimer::ticket(*pair);
+  record.header.flags |= kTimed;
+  return pair;
+}
+
 inline void publish(EventRing* ring, RecordHeader& header) {
   header.time = ticks(launch_path().use_counter);
   ring->commit(header.words);
 }
 
+// `forward` of `not_made_here` makes no call: it was made before.
+enum class Forwarding : std::uint8_t { makes_the_call, not_made_here };
+
 // Wraps one launch: `forward` makes the driver's call and returns its code.
-template <class Forward>
+template <Forwarding forwarding = Forwarding::makes_the_call, class Forward>
 CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   LaunchPath& path = launch_path();
   if (!path.recording.load(std::memory_order_relaxed)) return forward();
@@ -74,9 +97,14 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   if (record == nullptr) return forward();
   if (goes_into_capture(call.stream, call.per_thread)) [[unlikely]]
     record->header.flags |= kCapturing;
+  LaunchTimer::Pair* pair = forwarding == Forwarding::makes_the_call ? time_record(*record, call) : nullptr;
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
   if (observer != nullptr) observer->before_call(record->header);
-  const CUresult result = forward();
+  if (pair != nullptr) [[unlikely]]
+    LaunchTimer::begin(*pair);
+  const CUresult result = forward();  // the only place, so that it is not called as a function
+  if (pair != nullptr) [[unlikely]]
+    launch_timer().end(*pair, result);
   if (observer != nullptr) observer->after_call();
   if (result == CUDA_SUCCESS) {
     const NoHeapScope no_heap(thread);
@@ -96,13 +124,24 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   record.header.flags = goes_into_capture(stream, per_thread) ? kCapturing : std::uint8_t{0};
   record.header.words = sizeof(Record) / 8;
   record.header.stream = stream_word(stream, per_thread);
+  LaunchTimer::Pair* pair = nullptr;
+  if constexpr (std::is_same_v<Record, GraphLaunchRecord>) {
+    pair = take_pair(record.header, stream, per_thread);
+    if (pair != nullptr) record.ticket = LaunchTimer::ticket(*pair);
+  }
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
   if (observer != nullptr) observer->before_call(record.header);
+  if (pair != nullptr) LaunchTimer::begin(*pair);
   const CUresult result = forward();
+  if (pair != nullptr) launch_timer().end(*pair, result);
   if (observer != nullptr) observer->after_call();
   if (result != CUDA_SUCCESS) return result;
   const NoHeapScope no_heap(this_thread);
-  if (std::uint64_t* at = ring->reserve(sizeof(Record) / 8)) publish(ring, (new (at) Record(record))->header);
+  if (std::uint64_t* at = ring->reserve(sizeof(Record) / 8)) {
+    publish(ring, (new (at) Record(record))->header);
+  } else if (pair != nullptr) {
+    LaunchTimer::drop(*pair);
+  }
   return result;
 }
 

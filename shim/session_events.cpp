@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "shim/driver.hpp"
+#include "shim/launch_timer.hpp"
 #include "shim/log.hpp"
 #include "shim/session.hpp"
 #include "shim/thread_state.hpp"
@@ -42,6 +43,7 @@ void Session::tell(const RecordHeader& record, std::int64_t moment, Work& work) 
       const std::span<const Touch> touches(launch.touches(), launch.touch_count());
       const policy::LaunchShapeId shape = shape_of(launch.function(), launch.threads, touches, time, work);
       decide_at(time, policy::Launched{shape, stream}, work);
+      if (launch.timed()) launch_timer().told(launch.ticket(), engine_.launches());
       watch_launch(shape, stream, policy::kernel_key(function_keys_[launch.header.detail], launch.threads), moment);
       break;
     }
@@ -49,8 +51,10 @@ void Session::tell(const RecordHeader& record, std::int64_t moment, Work& work) 
       const auto& launch = reinterpret_cast<const GraphLaunchRecord&>(record);
       const auto graph = graphs_.find(reinterpret_cast<CUgraphExec>(launch.executable));
       // Not known: instantiated before we listened, or by a way that we do not know.
-      if (graph == graphs_.end()) break;
-      decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
+      const bool known = graph != graphs_.end();
+      if (known) decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
+      if (launch.ticket != 0) launch_timer().told(launch.ticket, known ? engine_.launches() : policy::LaunchNumber{});
+      if (!known) break;
       if (const std::uint64_t kernels = kernels_of_graph_[graph->second]; kernels > 0) {
         const policy::LaunchShapeId number{graph->second.value | (std::uint32_t{1} << 31U)};
         watch_launch(number, policy::kGraphLane, policy::graph_key(kernels), moment);

@@ -143,12 +143,14 @@ void Session::end_process() {
 }
 
 void Session::start_telemetry(std::uint32_t device_count) {
-  const bool wanted = settings_.cupti == policy::Switch::automatic && settings_.telemetry_sample > 0;
+  const bool cupti = settings_.cupti == policy::Switch::automatic;
+  const bool events = settings_.events == policy::Switch::automatic;
+  const bool wanted = (cupti || events) && settings_.telemetry_sample > 0;
   // Somebody must have a use for it.
   if (!wanted || (settings_.mode != policy::ModeName::adaptive && settings_.trace_path.empty())) return;
   telemetry_ = std::make_unique<Telemetry>(
-      TelemetryPlan{settings_.telemetry_sample, started_, device_count},
-      [this](std::vector<policy::EventBody> events) { telemetry_reports(std::move(events)); },
+      TelemetryPlan{settings_.telemetry_sample, started_, device_count, cupti, events},
+      [this](std::vector<policy::EventBody> reported) { telemetry_reports(std::move(reported)); },
       [this] { make_managed_memory(); });
   if (!telemetry_->start()) telemetry_.reset();
 }

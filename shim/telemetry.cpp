@@ -5,6 +5,7 @@
 
 #include "shim/cupti_hooks.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/launch_timer.hpp"
 #include "shim/log.hpp"
 #include "shim/process.hpp"
 #include "shim/service_thread.hpp"
@@ -26,9 +27,15 @@ constexpr std::size_t kMostLaunches = 8 * policy::SampleClock::kLongest;
 constinit std::atomic<Telemetry*> Telemetry::the_one{nullptr};
 
 Telemetry::Telemetry(const TelemetryPlan& plan, Report report, Wake wake)
-    : plan_(plan), report_(std::move(report)), wake_(std::move(wake)), clock_(plan.percent) {}
+    : plan_(plan),
+      report_(std::move(report)),
+      wake_(std::move(wake)),
+      clock_(plan.percent),
+      cupti_gone_(!plan.cupti),
+      events_(plan.events) {}
 
 bool Telemetry::start() {
+  launch_timer().start_of_time(plan_.started);
   auto thread = start_service_thread("spillway-telem", [this] { run(); });
   if (!thread) return false;
   thread_ = std::move(*thread);
@@ -67,7 +74,7 @@ Telemetry::Work Telemetry::wait_for_work() {
   std::unique_lock lock(mutex_);
   if (phase_ != Phase::off) phase_ = phase_ == Phase::asked ? Phase::asked : Phase::idle;
   const auto begins = [this] {
-    return pages_wanted_ && !pages_on_.load() && phase_ != Phase::off && now() >= pages_again_at_;
+    return pages_wanted_ && !pages_on_.load() && !cupti_gone_ && phase_ != Phase::off && now() >= pages_again_at_;
   };
   const auto ends = [this] { return pages_lost_ || (!pages_wanted_ && pages_on_.load()); };
   const auto some = [&] { return stopping_ || phase_ == Phase::asked || begins() || ends(); };
@@ -103,6 +110,7 @@ void Telemetry::run() {
       }
     } catch (...) {
       // Without memory for its books there is no telemetry; the program goes on.
+      launch_timer().close();
       const std::lock_guard lock(mutex_);
       phase_ = Phase::off;
       pages_wanted_ = false;
@@ -121,21 +129,30 @@ void Telemetry::say(const TelemetryChanged& changed) {
   const bool lost = changed.state == TelemetryState::window_lost;
   if (!lost && said_ == changed.state) return;
   if (!lost) said_ = changed.state;
+  const char* const instead = events_ ? "kernel times come from the driver's events" : "there will be no kernel times";
   switch (changed.state) {
     case TelemetryState::running:
       SPILLWAY_LOG_ONCE(debug, "kernel times are sampled through {}", changed.detail);
       break;
     case TelemetryState::absent:
-      SPILLWAY_LOG(info, "{} was not found: there will be no kernel times (telemetry.cupti)", changed.detail);
+      SPILLWAY_LOG(info, "{} was not found: {} (telemetry.cupti)", changed.detail, instead);
       break;
     case TelemetryState::refused:
-      SPILLWAY_LOG(info, "CUPTI refused ({}): there will be no kernel times (telemetry.cupti)", changed.detail);
+      SPILLWAY_LOG(info, "CUPTI refused ({}): {} (telemetry.cupti)", changed.detail, instead);
       break;
     case TelemetryState::yielded:
-      SPILLWAY_LOG(info, "CUPTI is {} now: no kernel times until that ends (telemetry.cupti)", changed.detail);
+      SPILLWAY_LOG(info, "CUPTI is {} now: {} until that ends (telemetry.cupti)", changed.detail,
+                   events_ ? "kernel times come from the driver's events" : "no kernel times");
       break;
     case TelemetryState::window_lost:
       SPILLWAY_LOG_ONCE(debug, "a window of kernel times was thrown away: {}", changed.detail);
+      break;
+    case TelemetryState::by_events:
+      SPILLWAY_LOG_ONCE(debug, "kernel times are sampled by the driver's events");
+      break;
+    case TelemetryState::events_refused:
+      SPILLWAY_LOG(info, "the driver refused an event ({}): no kernel times without CUPTI (telemetry.events)",
+                   changed.detail);
       break;
     case TelemetryState::pages_watched:
     case TelemetryState::pages_lost:
@@ -155,6 +172,7 @@ void Telemetry::stop() {
     done = changed_.wait_for(lock, kStopWithin, [this] { return done_; });
   }
   watching_.store(false);
+  launch_timer().close();
   // One that hangs in CUPTI is left behind: its memory stays.
   done ? thread_.join() : thread_.detach();
 }
@@ -167,6 +185,7 @@ void Telemetry::at_exit() {
 void Telemetry::after_fork_in_child() {
   the_one.store(nullptr);
   listen_to_cupti(nullptr);
+  LaunchTimer::after_fork_in_child();
 }
 
 }  // namespace spillway::shim

@@ -1,9 +1,13 @@
-// Kernel times and page traffic, sampled through CUPTI while nobody else wants it.
+// Kernel times and page traffic, sampled through CUPTI while nobody else wants it; else kernel times alone, by the
+// driver's events.
 //
 // Now and then a window opens (policy/sampling.hpp): kernel activity and unified-memory counters are switched on, the
 // launches that policy hears of are kept beside, and when the window is over both are laid side by side
 // (policy/kernel_matching.hpp). Outside of a window CUPTI is as the program left it. Nothing is done on the launch
 // path.
+//
+// Where CUPTI is not to be had when a window is due, some launches of that window are timed by events
+// (launch_timer.hpp). CUPTI is asked for again at the next one, unless it is not there, or was refused.
 //
 // While policy has a use for it, the unified-memory counters stay on between windows and what they tell is reported
 // every few milliseconds: the uses of probes (policy/heat.hpp).
@@ -42,6 +46,8 @@ struct TelemetryPlan {
   double percent = 0;        // telemetry.sample
   std::int64_t started = 0;  // `now()` at which the session's time is zero
   std::uint32_t devices = 0;
+  bool cupti = true;   // telemetry.cupti
+  bool events = true;  // telemetry.events
 };
 
 class Telemetry {
@@ -75,6 +81,9 @@ class Telemetry {
  private:
   // CUPTI keeps some 8,191 records between flushes; a launch takes microseconds.
   static constexpr std::chrono::milliseconds kFlushRecordsEvery{5};
+  // Nanoseconds. A queue of launches may take as long to run dry, and records come late.
+  static constexpr std::int64_t kSettleWithin = 2'000'000'000;
+  static constexpr std::int64_t kSettleAtExit = 200'000'000;
   static constinit std::atomic<Telemetry*> the_one;
 
   enum class Phase : std::uint8_t { idle, asked, open, settling, off };
@@ -83,14 +92,16 @@ class Telemetry {
   void run();
   Work wait_for_work();
   void run_window();
+  void run_event_window();
   void begin_pages();
   // With `cupti_mutex_`; false if they cannot be watched now.
   bool begin_pages(const Cupti& cupti);
   void end_pages();
   void tell_pages();
   CUptiResult switch_counters_on(const Cupti& cupti);
-  // With `cupti_mutex_`; false if there is no window to be had, and `changed` says why.
-  bool open(const Cupti& cupti, policy::TelemetryChanged& changed);
+  // False if there is no window to be had, and `changed` says why.
+  bool open_through_cupti(policy::TelemetryChanged& changed);
+  bool open(const Cupti& cupti, policy::TelemetryChanged& changed);  // with `cupti_mutex_`
   bool anybody_else(const Cupti& cupti, policy::TelemetryChanged& changed);
   CUptiResult switch_on(const Cupti& cupti, Use use);
   void switch_off(const Cupti& cupti);
@@ -102,6 +113,9 @@ class Telemetry {
   // Without a lock.
   void watch_until_closed(const Cupti& cupti);
   void settle(const Cupti& cupti);
+  bool wait_for_close();  // for a little; true when the window is over
+  void settle_events();
+  void keep_pages();
   void flush(const Cupti& cupti);
   void collect();
   policy::KernelMatch match();
@@ -136,6 +150,7 @@ class Telemetry {
   bool done_ = false;
   policy::LaunchNumber latest_;
   policy::Nanoseconds drained_;
+  bool cupti_gone_ = false;  // for good
   bool pages_wanted_ = false;
   bool pages_lost_ = false;          // taken by the program, and not told yet
   std::int64_t pages_again_at_ = 0;  // `now()` before which it is not tried again
@@ -146,6 +161,7 @@ class Telemetry {
   std::vector<KernelRecord> kernels_;
   std::size_t dropped_ = 0;
   std::optional<policy::TelemetryState> said_;
+  bool events_;  // may be recorded
   std::thread thread_;
 };
 

@@ -18,10 +18,6 @@ using policy::TelemetryState;
 
 namespace {
 
-// A queue of launches may take as long to run dry, and records come late.
-constexpr std::int64_t kSettleWithin = 2'000'000'000;
-constexpr std::int64_t kSettleAtExit = 200'000'000;
-
 // The kernels of one graph launch share its correlation: they become one record, from the first's start to the last's
 // end.
 std::vector<policy::SeenKernel> launches_of(const std::vector<KernelRecord>& records, std::int64_t clock_offset) {
@@ -56,8 +52,32 @@ std::vector<policy::SeenKernel> launches_of(const std::vector<KernelRecord>& rec
 }  // namespace
 
 void Telemetry::run_window() {
-  const Cupti* cupti = open_cupti();  // takes the loader's lock
   TelemetryChanged changed;
+  if (open_through_cupti(changed)) {
+    say(changed);
+    // CUPTI's own end comes after what was registered after its start.
+    if (!std::exchange(exit_watched_, true)) std::atexit(at_exit);
+    wake_counters();
+    watch_until_closed(*cupti_);
+    settle(*cupti_);
+    return;
+  }
+  // While events stand in for it, that it is still somebody else's is no news.
+  const bool news = changed.state != TelemetryState::yielded || said_ != TelemetryState::by_events;
+  if (changed.state != TelemetryState::running && news) say(changed);
+  if (events_) return run_event_window();
+  const std::lock_guard lock(mutex_);
+  clock_.give_up(latest_);
+  if (cupti_gone_) phase_ = Phase::off;
+  if (phase_ == Phase::asked) phase_ = Phase::idle;
+}
+
+bool Telemetry::open_through_cupti(TelemetryChanged& changed) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cupti_gone_) return false;
+  }
+  const Cupti* cupti = open_cupti();  // takes the loader's lock
   bool opened = false;
   if (cupti == nullptr) {
     changed = {TelemetryState::absent, "libcupti.so.13 or .so.12"};
@@ -66,19 +86,9 @@ void Telemetry::run_window() {
     cupti_ = cupti;
     opened = open(*cupti, changed);
   }
-  say(changed);
-  if (!opened) {
-    const std::lock_guard lock(mutex_);
-    clock_.give_up(latest_);
-    if (changed.state != TelemetryState::yielded) phase_ = Phase::off;
-    if (phase_ == Phase::asked) phase_ = Phase::idle;
-    return;
-  }
-  // CUPTI's own end comes after what was registered after its start.
-  if (!std::exchange(exit_watched_, true)) std::atexit(at_exit);
-  wake_counters();
-  watch_until_closed(*cupti);
-  settle(*cupti);
+  const std::lock_guard lock(mutex_);
+  cupti_gone_ = changed.state == TelemetryState::absent || changed.state == TelemetryState::refused;
+  return opened;
 }
 
 bool Telemetry::open(const Cupti& cupti, TelemetryChanged& changed) {

@@ -78,7 +78,8 @@ Finding profiler_library() {
       return {"CUPTI", Verdict::ok, folder + name, ""};
     }
   }
-  return {"CUPTI", Verdict::warning, "libcupti is not found: kernel times and faults will be missing from decisions",
+  return {"CUPTI", Verdict::warning,
+          "libcupti is not found: kernel times come from the driver's events, page faults are not known",
           "install it with the CUDA toolkit, or set CUDA_HOME; programs run without it"};
 }
 

@@ -122,8 +122,8 @@ void sharing(const ProgramUse& use, std::vector<Advice>& advice) {
                       "other processes"});
   if (use.graph_launches > 0) advice.push_back({"", "graphs: a graphed loop is learned within a dozen replays"});
   if (use.cupti_taken)
-    advice.push_back(
-        {"--cupti off", "a profiler has the card's counters: kernel times are missing from decisions while it runs"});
+    advice.push_back({"--cupti off",
+                      "a profiler has the card's counters: while it runs, kernel times come from the driver's events"});
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ Json telemetry_of(const TraceSummary& summary) {
           {"spilled_pages_in", pair_of(summary.spilled_page_traffic[0])},
           {"spilled_pages_out", pair_of(summary.spilled_page_traffic[1])},
           {"spilled_gpu_faults", summary.spilled_page_traffic[2].count},
+          {"spilled_gpu_faults_in_moves", summary.moving_faults},
           {"probes_used", summary.spilled_page_traffic[4].count}};
 }
 

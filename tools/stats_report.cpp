@@ -116,7 +116,11 @@ std::string traffic_table(const TraceSummary& summary, std::size_t width) {
   for (std::size_t i = 2; i < kTo.size(); ++i) add(kTo[i], summary.moves_done[i]);
   for (std::size_t i = 0; i < kCopies.size(); ++i) add(kCopies[i], summary.copies[i]);
   add("program's fills", summary.fills);
-  for (std::size_t i = 0; i < kTraffic.size(); ++i) add(kTraffic[i], summary.page_traffic[i]);
+  for (std::size_t i = 0; i < kTraffic.size(); ++i) {
+    add(kTraffic[i], summary.page_traffic[i]);
+    const bool faults = i == static_cast<std::size_t>(policy::PageTraffic::gpu_fault) && summary.moving_faults > 0;
+    if (faults) table.add({"  on memory that was being moved", grouped(summary.moving_faults), ""});
+  }
   std::string out = table.empty() ? std::string() : "\n" + table.str(width);
   if (summary.moves_failed + summary.moves_cancelled + summary.moves_open > 0) {
     out += "  moves failed " + grouped(summary.moves_failed) + ", cancelled " + grouped(summary.moves_cancelled) +

@@ -56,6 +56,9 @@ void TraceSummarizer::add_move(const MoveFinished& finished) {
   if (finished.outcome == MoveOutcome::cancelled) ++summary_.moves_cancelled;
   const FinishedMove* const move = run_.finished_move();
   if (move == nullptr || finished.outcome != MoveOutcome::done) return;
+  if (const FollowedAllocation* moved = run_.find(move->range.allocation)) {
+    moving_faults_.moved(moved->address + move->range.offset, move->range.bytes, finished.took, run_.time());
+  }
   CountAndBytes& of = summary_.moves_done[index_of(move->range.to)];
   ++of.count;
   if (move->range.to != Placement::unpopulated) of.bytes += move->changed;
@@ -96,6 +99,7 @@ void TraceSummarizer::add_pages(const PagesObserved& pages) {
   const auto& [address, stretch] = *std::prev(next);
   if (stretch.backing != Backing::managed || pages.address.value - address.value >= stretch.bytes.count()) return;
   summary_.spilled_page_traffic[index_of(pages.traffic)].add(pages.bytes);
+  if (pages.traffic == PageTraffic::gpu_fault) moving_faults_.fault(pages.address, run_.time());
 }
 
 struct TraceSummarizer::EventAdder {
@@ -146,8 +150,10 @@ struct TraceSummarizer::EventAdder {
       ++summary.lost_windows;
       return;
     }
+    if (event.state == TelemetryState::by_events) summary.telemetry = "events";
     static constexpr std::array kStates = {"running", "absent", "refused", "yielded"};
     if (index_of(event.state) < kStates.size()) summary.telemetry = kStates[index_of(event.state)];
+    if (event.state == TelemetryState::events_refused) summary.telemetry = "refused";
   }
   void operator()(const EventsDropped& event) const { summary.dropped_events += event.count; }
   template <class Other>
@@ -222,6 +228,7 @@ TraceSummary TraceSummarizer::finish(const std::string& path, const trace::Trace
   summary_.records = reader.records();
   summary_.unknown_records = reader.unknown_records();
   summary_.moves_open = run_.open_moves();
+  summary_.moving_faults = moving_faults_.count();
   for (const auto& [id, allocation] : run_.live()) {
     if (allocation.settled) summary_.live_at_end.add(allocation.bytes);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "policy/trace/trace_reader.hpp"
+#include "tools/moving_faults.hpp"
 #include "tools/run_follower.hpp"
 
 namespace spillway::tools {
@@ -75,6 +76,7 @@ struct TraceSummary {
   std::uint64_t moves_open = 0;                       // at the end
   std::array<CountAndBytes, 5> page_traffic;          // telemetry; PageTraffic
   std::array<CountAndBytes, 5> spilled_page_traffic;  // of it, in memory that we manage
+  std::uint64_t moving_faults = 0;                    // of its GPU page faults, on memory that was being moved
   std::uint64_t timed_launches = 0;                   // telemetry
   std::uint64_t lost_windows = 0;                     // of kernel times, thrown away
   std::string telemetry;                              // the last thing said of it
@@ -126,6 +128,7 @@ class TraceSummarizer {
   CountAndBytes live_;
   std::vector<OfFunction> functions_;             // by id; 0: shape unknown
   std::map<policy::Address, Stretch> stretches_;  // memory by address; freed ones until it is used anew
+  MovingFaults moving_faults_;
 };
 
 // Reads one file into a summary; the text is what is wrong with a file that cannot be read.

@@ -43,6 +43,8 @@ void SparseRanges::heard(const Event& event) {
         blind();
         break;
       case TelemetryState::window_lost:
+      case TelemetryState::by_events:
+      case TelemetryState::events_refused:
         break;
     }
   }

@@ -44,7 +44,7 @@ inline constexpr std::uint32_t kHighest<MoveOutcome> = 2;
 template <>
 inline constexpr std::uint32_t kHighest<PageTraffic> = 4;
 template <>
-inline constexpr std::uint32_t kHighest<TelemetryState> = 6;
+inline constexpr std::uint32_t kHighest<TelemetryState> = 8;
 template <>
 inline constexpr std::uint32_t kHighest<Urgency> = 2;
 template <>

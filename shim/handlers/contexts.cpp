@@ -10,6 +10,7 @@
 #include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
+#include "shim/launch_timer.hpp"
 #include "shim/pool_backing.hpp"
 #include "shim/session.hpp"
 
@@ -56,8 +57,10 @@ class ContextEnd {
     pools_ = managed_pools().begin_context_end(context);
     events_ = driver_backing().begin_context_end(context);
     allocations_ = session.begin_context_end(context);
+    launch_timer().begin_context_end(context);
   }
   void done(CUresult result) {
+    launch_timer().end_context_end(context_, result);
     session_.end_context_end(allocations_, result);
     driver_backing().end_context_end(context_, events_, result);
     managed_pools().end_context_end(std::move(pools_), result);

@@ -111,7 +111,7 @@ CUresult instantiate_graph_with_params(RealCall<PFN_cuGraphInstantiateWithParams
 }
 
 CUresult launch_graph(RealCall<PFN_cuGraphLaunch_v10000>& real, CUgraphExec executable, CUstream stream) {
-  return record_call(GraphLaunchRecord{{}, reinterpret_cast<std::uintptr_t>(executable)}, RecordKind::graph_launch,
+  return record_call(GraphLaunchRecord{{}, reinterpret_cast<std::uintptr_t>(executable), 0}, RecordKind::graph_launch,
                      stream, real.per_thread(), [&] { return real(executable, stream); });
 }
 

@@ -61,7 +61,7 @@ CUresult launch_cooperative_multi_device(RealCall<PFN_cuLaunchCooperativeKernelM
         nullptr,
         one.hStream,
         real.per_thread()};
-    record_launch(call, [] { return CUDA_SUCCESS; });
+    record_launch<Forwarding::not_made_here>(call, [] { return CUDA_SUCCESS; });
   }
   return result;
 }

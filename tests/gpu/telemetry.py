@@ -93,7 +93,7 @@ def faults(topic, mode):
     topic.figures.update(bare_peak_bytes=peak, budget_bytes=peak // 2)
     topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, "--probes", "off", *FULL], limit=120)
     own = telemetry_of(topic.stats(trace))
-    topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, *FULL], limit=120, witness=witness)
+    topic.spillway(program, trace, budget=peak // 2, extra=["--mode", mode, "--telemetry-events", "off", *FULL], limit=120, witness=witness)
     beside, counted = telemetry_of(topic.stats(trace)), json.loads(witness.read_text())
     topic.figures.update(telemetry=own, beside_a_witness=beside, cupti=counted)
     print(f"     {mode}: {own['spilled_gpu_faults']} faults in {own['timed_launches']} timed launches by telemetry, "
@@ -106,8 +106,8 @@ def faults(topic, mode):
 
 
 def cost(topic, rounds, steps):
-    """Step times where everything fits: bare, and with telemetry off, sampled and full, in turn."""
-    kinds = {"bare": None, "off": ["--cupti", "off"], "sampled": [], "full": FULL}
+    """Step times where everything fits: bare, and with telemetry off, sampled, by events and full, in turn."""
+    kinds = {"bare": None, "off": ["--telemetry-sample", "0%"], "sampled": [], "events": ["--cupti", "off"], "full": FULL}
     times = {kind: [] for kind in kinds}
     timed = {}
     file, trace = topic.work / "cost.json", topic.work / "cost.swt"
@@ -130,6 +130,8 @@ def cost(topic, rounds, steps):
     expect(timed["off"] == 0, "kernels were timed although telemetry is off")
     expect(timed["sampled"] > 0 and timed["full"] > timed["sampled"], f"launches timed: {timed}")
     expect(ratios["sampled"] <= SAMPLED_TOLERANCE, f"sampled: {(ratios['sampled'] - 1) * 100:.2f}% slower, 1% is allowed")
+    expect(timed["events"] > 0, "no kernel times by events")
+    expect(ratios["events"] <= SAMPLED_TOLERANCE, f"by events: {(ratios['events'] - 1) * 100:.2f}% slower, 1% is allowed")
     expect(ratios["full"] <= FULL_TOLERANCE, f"full: {(ratios['full'] - 1) * 100:.2f}% slower, 3% is allowed")
 
 

@@ -49,6 +49,7 @@ class RandomFile {
     s.mode = static_cast<ModeName>(below(5));
     s.iteration_lookahead = static_cast<std::uint32_t>(below(17));
     s.cupti = static_cast<Switch>(below(2));
+    s.events = static_cast<Switch>(below(2));
     s.telemetry_sample = static_cast<double>(below(101)) / 3.0 * 2.9;
     if (chance()) s.trace_path = word() + "%p";
     if (chance()) s.log_level = "debug";

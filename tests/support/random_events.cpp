@@ -67,7 +67,7 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
     case 19:
       return TimePassed{};
     case 20:
-      return TelemetryChanged{one_of<TelemetryState>(7), text()};
+      return TelemetryChanged{one_of<TelemetryState>(9), text()};
     case 21:
       return Mapped{id<AllocationId>(), id<Address>()};
     case 22:

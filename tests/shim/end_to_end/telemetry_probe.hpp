@@ -13,7 +13,7 @@ namespace spillway::probe {
 class Workload {
  public:
   // Buffers of 2 MiB: the smallest that may spill.
-  explicit Workload(std::size_t buffers, std::size_t streams = 1);
+  explicit Workload(std::size_t buffers, std::size_t streams = 1, CUdevice device = 0);
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
   ~Workload();

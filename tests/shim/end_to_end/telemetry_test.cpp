@@ -8,84 +8,13 @@
 #include <map>
 #include <set>
 
-#include "policy/trace/trace_reader.hpp"
-#include "tests/shim/end_to_end/simulated_run.hpp"
-#include "tools/trace_source.hpp"
+#include "tests/shim/end_to_end/telemetry_run.hpp"
 
 namespace spillway::tests {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr std::size_t kAWindow = 400;  // a whole one has more, and at the end may be cut
-
-SimulatedRun telemetry_run(const std::vector<std::string>& command, const std::string& mode = "arrival",
-                           const std::string& sample = "100%") {
-  SimulatedRun run;
-  run.command = command;
-  run.mode = mode;
-  run.budget = mode.empty() || mode == "off" ? "" : "20MiB";
-  run.memory = "64MiB";
-  run.traced = true;
-  run.environment["SPILLWAY_SIMULATED_KERNELS"] = TEST_TWINS;
-  run.environment["SPILLWAY_TELEMETRY_SAMPLE"] = sample;
-  run.environment["SPILLWAY_PLAIN_SHARE"] = "0%";
-  return run;
-}
-
-int occurrences(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
-// What telemetry left in a trace, by launch.
-struct Told {
-  struct Launch {
-    std::uint32_t shape = 0;  // graphs: 0
-    std::uint64_t threads = 0;
-  };
-  std::vector<Launch> launches{{}};
-  std::map<std::uint64_t, std::int64_t> times;  // by launch
-  std::vector<policy::TelemetryChanged> changes;
-  std::vector<std::string> notes;
-  int twice = 0;  // launches timed more than once
-
-  [[nodiscard]] int states(policy::TelemetryState state) const {
-    return static_cast<int>(
-        std::count_if(changes.begin(), changes.end(), [state](const auto& change) { return change.state == state; }));
-  }
-};
-
-Told told_by(const SimulatedResult& result) {
-  Told told;
-  std::map<std::uint32_t, std::uint64_t> threads;
-  if (result.traces().size() != 1) return told;
-  const auto problem = tools::read_trace(
-      result.traces().front().string(),
-      [&](const policy::trace::Record& record) {
-        if (record.kind == policy::trace::RecordKind::decision) {
-          const auto* note = std::get_if<policy::Note>(&record.decision.body);
-          if (note != nullptr && note->text.find("CUPTI") != std::string::npos) told.notes.push_back(note->text);
-          return;
-        }
-        const policy::EventBody& body = record.event.body;
-        if (const auto* seen = std::get_if<policy::LaunchShapeSeen>(&body)) threads[seen->shape.value] = seen->threads;
-        if (const auto* launch = std::get_if<policy::Launched>(&body)) {
-          told.launches.push_back({launch->shape.value, threads[launch->shape.value]});
-        }
-        if (std::get_if<policy::GraphLaunched>(&body) != nullptr) told.launches.push_back({});
-        if (const auto* timed = std::get_if<policy::KernelTimed>(&body)) {
-          told.twice += told.times.contains(timed->launch.value) ? 1 : 0;
-          told.times[timed->launch.value] = timed->duration.count();
-        }
-        if (const auto* changed = std::get_if<policy::TelemetryChanged>(&body)) told.changes.push_back(*changed);
-      },
-      [](const policy::trace::TraceReader&) {});
-  EXPECT_FALSE(problem) << *problem;
-  return told;
-}
 
 using policy::TelemetryState;
 
@@ -191,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Telemetry, CuptiOfTheProgram,
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(Telemetry, TheProfilersSessionsAreLeftAloneAndTelemetryComesBack) {
-  const SimulatedResult result = run_simulated(telemetry_run({CUPTI_PROBE, "profiler"}));
+  const SimulatedResult result = run_simulated(without_events(telemetry_run({CUPTI_PROBE, "profiler"})));
   EXPECT_THAT(result.process.out, HasSubstr("profiled 500\n"));
   const Told told = told_by(result);
   // 3,000 launches, then thrice a session of 500 and 3,000 more.
@@ -216,7 +145,7 @@ TEST(Telemetry, TheProfilersSessionsAreLeftAloneAndTelemetryComesBack) {
 }
 
 TEST(Telemetry, ASubscriberAloneKeepsUsAwayUntilItGoes) {
-  const SimulatedResult result = run_simulated(telemetry_run({CUPTI_PROBE, "subscriber"}));
+  const SimulatedResult result = run_simulated(without_events(telemetry_run({CUPTI_PROBE, "subscriber"})));
   const Told told = told_by(result);
   EXPECT_EQ(told.times.lower_bound(3000), told.times.upper_bound(3000));
   EXPECT_TRUE(told.times.empty() || told.times.begin()->first > 3000) << result;
@@ -231,15 +160,21 @@ SimulatedRun with_cupti(const std::string& folder) {
   return run;
 }
 
-void expect_said_once(const SimulatedResult& result, const std::string& message, TelemetryState state) {
-  EXPECT_EQ(result.process.exit_code, 0) << result;
-  EXPECT_EQ(result.line("sum "), "3000") << result;
-  EXPECT_EQ(result.line("error "), "0");
-  EXPECT_EQ(occurrences(result.process.err, message), 1) << result;
-  const Told told = told_by(result);
-  EXPECT_TRUE(told.times.empty());
-  EXPECT_EQ(told.states(state), 1);
-  EXPECT_EQ(told.notes.size(), 1U);
+// Once, and then events stand in, where they may.
+void expect_said_once(const SimulatedRun& run, const std::string& message, TelemetryState state) {
+  for (const bool events : {false, true}) {
+    const SimulatedResult result = run_simulated(events ? run : without_events(run));
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+    EXPECT_EQ(result.line("sum "), "3000") << result;
+    EXPECT_EQ(result.line("error "), "0");
+    EXPECT_EQ(occurrences(result.process.err, message), 1) << result;
+    const Told told = told_by(result);
+    EXPECT_EQ(told.times.size() >= kSomeTimes, events) << told.times.size();
+    EXPECT_EQ(told.times.empty(), !events);
+    EXPECT_EQ(told.states(state), 1);
+    EXPECT_EQ(told.states(TelemetryState::by_events), events ? 1 : 0);
+    EXPECT_EQ(told.notes.size(), events ? 2U : 1U);
+  }
 }
 
 TEST(Telemetry, WithoutCuptiOneNoteAndTheProgramIsFine) {
@@ -247,25 +182,27 @@ TEST(Telemetry, WithoutCuptiOneNoteAndTheProgramIsFine) {
   // No library: the loader looks no further for that name.
   for (const char* name : {"libcupti.so.13", "libcupti.so.12"})
     std::ofstream(folder.path() / name) << "not an ELF file";
-  expect_said_once(run_simulated(with_cupti(folder.path().string())), "was not found", TelemetryState::absent);
+  expect_said_once(with_cupti(folder.path().string()), "was not found", TelemetryState::absent);
 }
 
 TEST(Telemetry, CuptiThatForbidsIsToldOnce) {
-  expect_said_once(run_simulated(with_cupti(FORBIDDEN_CUPTI_FOLDER)),
-                   "CUPTI refused (CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)", TelemetryState::refused);
+  expect_said_once(with_cupti(FORBIDDEN_CUPTI_FOLDER), "CUPTI refused (CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)",
+                   TelemetryState::refused);
 }
 
 TEST(Telemetry, AToolsCuptiIsLeftToIt) {
-  expect_said_once(run_simulated(with_cupti(TAKEN_CUPTI_FOLDER)), "CUPTI is a tool's now", TelemetryState::yielded);
+  expect_said_once(with_cupti(TAKEN_CUPTI_FOLDER), "CUPTI is a tool's now", TelemetryState::yielded);
 }
 
 TEST(Telemetry, SwitchedOffTheLibraryIsNeverOpened) {
   SimulatedRun run = telemetry_run({TELEMETRY_PROBE, "run", "3000"});
   EXPECT_EQ(run_simulated(run).line("figure: cupti "), "mapped");
   run.environment["SPILLWAY_CUPTI"] = "off";
-  const SimulatedResult off = run_simulated(run);
+  EXPECT_EQ(run_simulated(run).line("figure: cupti "), "not mapped");
+  const SimulatedResult off = run_simulated(without_events(run));
   EXPECT_EQ(off.line("figure: cupti "), "not mapped");
   EXPECT_TRUE(told_by(off).changes.empty());
+  EXPECT_EQ(off.calls("cuEventCreate"), 0U);
   run.environment.erase("SPILLWAY_CUPTI");
   run.environment["SPILLWAY_TELEMETRY_SAMPLE"] = "0%";
   EXPECT_EQ(run_simulated(run).line("figure: cupti "), "not mapped");

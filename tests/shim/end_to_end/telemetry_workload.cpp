@@ -15,9 +15,9 @@ constexpr std::uint64_t kPause = 32;  // launches
 
 }  // namespace
 
-Workload::Workload(std::size_t buffers, std::size_t streams) : buffers_(buffers), streams_(streams) {
+Workload::Workload(std::size_t buffers, std::size_t streams, CUdevice device) : buffers_(buffers), streams_(streams) {
   int image = 0;
-  bool right = cuInit(0) == CUDA_SUCCESS && cuCtxCreate_v2(&device_.context, 0, 0) == CUDA_SUCCESS &&
+  bool right = cuInit(0) == CUDA_SUCCESS && cuCtxCreate_v2(&device_.context, 0, device) == CUDA_SUCCESS &&
                cuLibraryLoadData(&device_.library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS &&
                cuLibraryGetKernel(&device_.add_one, device_.library, kAddOne) == CUDA_SUCCESS;
   for (CUdeviceptr& buffer : buffers_) {
