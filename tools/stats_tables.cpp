@@ -6,6 +6,7 @@
 #include "policy/demangle.hpp"
 #include "policy/settings.hpp"
 #include "policy/span_class.hpp"
+#include "tools/names.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_summary.hpp"
 
