@@ -4,11 +4,9 @@
 #include <unordered_set>
 
 namespace spillway::policy {
-namespace {
 
-// Cuts what the launches of a stretch name, so that a second pass meets no new cuts.
-void cut_all(const Forecast& forecast, const LaunchBook& book, SpanMap& spans, LaunchNumber first, LaunchNumber last,
-             Epoch now) {
+void cut_stretch(const Forecast& forecast, const LaunchBook& book, SpanMap& spans, LaunchNumber first,
+                 LaunchNumber last, Epoch now) {
   std::unordered_set<std::uint32_t> seen;
   std::vector<SpanUse> uses;
   for (std::uint64_t launch = first.value; launch <= last.value; ++launch) {
@@ -19,15 +17,13 @@ void cut_all(const Forecast& forecast, const LaunchBook& book, SpanMap& spans, L
   }
 }
 
-}  // namespace
-
 void IterationProfile::build(const Forecast& forecast, const LaunchBook& book, SpanMap& spans, LaunchNumber last,
                              LaunchCount length, Epoch now) {
   length_ = LaunchCount(std::min(length.count(), last.value));
   first_ = {last.value - length_.count() + 1};
   spans_.clear();
   uses_.clear();
-  cut_all(forecast, book, spans, first_, last, now);
+  cut_stretch(forecast, book, spans, first_, last, now);
 
   struct Found {
     SpanId span;
@@ -96,7 +92,7 @@ double stretch_overlap(const Forecast& forecast, const LaunchBook& book, SpanMap
                        LaunchCount length, Epoch now) {
   const std::uint64_t count = length.count();
   if (count == 0 || last.value < 2 * count) return 0;
-  cut_all(forecast, book, spans, {last.value - 2 * count + 1}, last, now);
+  cut_stretch(forecast, book, spans, {last.value - 2 * count + 1}, last, now);
   std::unordered_set<std::uint32_t> older, newer;
   std::vector<SpanUse> uses;
   for (std::uint64_t launch = last.value - 2 * count + 1; launch <= last.value; ++launch) {

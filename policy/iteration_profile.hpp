@@ -20,6 +20,11 @@ struct ProfiledUse {
   float columns = 0;  // operand_columns(), if the kernel is a matrix product
 };
 
+// Cuts what the launches of a stretch name, and marks it with `now`: a second pass meets no new cuts, and what is aged
+// out then is used by none of them.
+void cut_stretch(const Forecast& forecast, const LaunchBook& book, SpanMap& spans, LaunchNumber first,
+                 LaunchNumber last, Epoch now);
+
 class IterationProfile {
  public:
   // Reads the `length` launches that end with `last`. Cuts that had been aged out are made again. Marks spans with

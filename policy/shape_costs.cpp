@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "policy/crossings.hpp"
 #include "policy/function_book.hpp"
 #include "policy/possible_events.hpp"
 #include "policy/reach.hpp"
+#include "policy/use_crossings.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -83,6 +86,73 @@ std::unordered_map<LaunchShapeId, double> kernel_times(std::span<const Event> ev
   return times;
 }
 
+// What is too large for one launch over a list of tensors goes on in the next one: each does its part
+// (use_crossings.hpp counts alike). The part, by the shape of the launch and the address of the tensor.
+class ListParts {
+ public:
+  explicit ListParts(std::span<const Event> events) {
+    for (const Event& event : events) {
+      if (const auto* seen = std::get_if<LaunchShapeSeen>(&event.body)) {
+        shapes_[seen->shape] = seen;
+      } else if (const auto* launched = std::get_if<Launched>(&event.body)) {
+        const auto shape = shapes_.find(launched->shape);
+        next(shape == shapes_.end() ? nullptr : shape->second);
+      } else if (std::holds_alternative<GraphLaunched>(event.body)) {
+        next(nullptr);
+      }
+    }
+    next(nullptr);
+  }
+  [[nodiscard]] double of(LaunchShapeId shape, Address address) const {
+    const auto launches = launches_.find(shape);
+    if (launches == launches_.end()) return 1;
+    const auto count = launches->second.find(address);
+    return count == launches->second.end() ? 1 : 1.0 / static_cast<double>(count->second);
+  }
+
+ private:
+  // Parameters of the launch that have been given a list.
+  static std::set<std::uint16_t> lists(const LaunchShapeSeen& shape) {
+    std::unordered_map<std::uint16_t, std::size_t> counts;
+    for (const PointerArgument& argument : shape.arguments) ++counts[argument.index];
+    std::set<std::uint16_t> all;
+    for (const auto& [index, count] : counts) {
+      if (count >= kListUse) all.insert(index);
+    }
+    return all;
+  }
+  // The run of launches of one function goes on with `shape`, or is over.
+  void next(const LaunchShapeSeen* shape) {
+    const LaunchShapeSeen* const before = run_.empty() ? nullptr : run_.back();
+    std::unordered_map<Address, std::size_t> open;  // launches so far that name the tensor, one after the other
+    const bool same = shape != nullptr && before != nullptr && before->function == shape->function;
+    if (same && std::max(before->arguments.size(), shape->arguments.size()) >= kListUse) {
+      // It may have filled the launch before, so that only one of the two names many.
+      std::set<std::uint16_t> of_either = lists(*before);
+      of_either.merge(lists(*shape));
+      std::unordered_set<Address> named;
+      for (const PointerArgument& argument : before->arguments) named.insert(argument.address);
+      for (const PointerArgument& argument : shape->arguments) {
+        if (!of_either.contains(argument.index) || !named.contains(argument.address)) continue;
+        const auto known = open_.find(argument.address);
+        open[argument.address] = known == open_.end() ? 2 : known->second + 1;
+      }
+    }
+    for (const auto& [address, count] : open_) {
+      if (open.contains(address)) continue;
+      for (std::size_t back = 1; back <= count; ++back) launches_[run_[run_.size() - back]->shape][address] = count;
+    }
+    open_ = std::move(open);
+    if (!same) run_.clear();
+    if (shape != nullptr) run_.push_back(shape);
+  }
+
+  std::unordered_map<LaunchShapeId, const LaunchShapeSeen*> shapes_;
+  std::unordered_map<LaunchShapeId, std::unordered_map<Address, std::size_t>> launches_;
+  std::vector<const LaunchShapeSeen*> run_;
+  std::unordered_map<Address, std::size_t> open_;  // those that the last two launches name
+};
+
 }  // namespace
 
 ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& costs) {
@@ -99,11 +169,22 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     for (std::size_t i = 0; i < shape->arguments.size(); ++i)
       reach.seen(shape->function, i, shape->threads, extents.room(shape->arguments[i].address));
   }
+  // What no streaming kernel says of its own launch, the last one that said something at this address has said, as
+  // SpanMap keeps it; before the first one, what that is going to say.
+  std::unordered_map<Address, Bytes> reached_at;
+  for (const Event& event : events) {
+    const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
+    if (shape == nullptr || functions.kind(shape->function) != FunctionKind::other) continue;
+    for (std::size_t i = 0; i < shape->arguments.size(); ++i) {
+      const Bytes said = reach.of(shape->function, i, shape->threads);
+      if (said != Bytes()) reached_at.try_emplace(shape->arguments[i].address, said);
+    }
+  }
+  const ListParts parts(events);
   const auto times = kernel_times(events);
   std::unordered_map<LaunchKind, double, LaunchKindHash> shortest;
   std::vector<std::pair<LaunchShapeId, LaunchKind>> timed;
   ShapeCosts result;
-  std::unordered_map<std::uint64_t, Bytes> reached_at;
   std::vector<Bytes> operands;  // of one launch, with its result
   for (const Event& event : events) {
     const auto* shape = std::get_if<LaunchShapeSeen>(&event.body);
@@ -115,21 +196,25 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     operands.clear();
     for (std::size_t i = 0; i < std::min<std::size_t>(shape->arguments.size(), 3); ++i) {
       const Address address = shape->arguments[i].address;
-      operands.push_back(extents.of(address, reached_at[address.value]));
+      operands.push_back(extents.of(address, reached_at[address]));
     }
     for (std::size_t i = 0; i < shape->arguments.size(); ++i) {
       const PointerArgument& argument = shape->arguments[i];
       if (launch_kind.bytes >= kMostMemory) break;  // overlapping arguments of a made-up launch
       const bool known = std::any_of(cost.touches.begin(), cost.touches.end(),
                                      [&](const PricedTouch& touch) { return touch.address == argument.address; });
-      // What no streaming kernel says of its own launch, the last one at this address has said.
-      Bytes& reached = reached_at[argument.address.value];
-      if (kind == FunctionKind::other) reached = reach.of(shape->function, i, shape->threads);
+      Bytes& reached = reached_at[argument.address];
+      if (kind == FunctionKind::other) {
+        const Bytes said = reach.of(shape->function, i, shape->threads);
+        if (said != Bytes()) reached = said;
+      }
       const Bytes extent = extents.of(argument.address, reached);
       if (known || extent == Bytes()) continue;
       const double crossings = default_crossings(kind, operand_columns(i, operands, shape->threads));
-      cost.touches.push_back({argument.address, extent, crossings, kind == FunctionKind::other ? 0.5 : 0});
-      bytes += static_cast<double>(extent.count()) * std::min(crossings, 1.0);
+      const double part = parts.of(shape->shape, argument.address);
+      cost.touches.push_back(
+          {argument.address, extent, crossings * part, kind == FunctionKind::other ? 0.5 * part : 0});
+      bytes += static_cast<double>(extent.count()) * std::min(crossings, 1.0) * part;
       launch_kind.bytes += extent;
     }
     cost.compute_seconds = bytes / costs.hbm;

@@ -31,6 +31,7 @@ using ShapeCosts = std::unordered_map<LaunchShapeId, ShapeCost>;
 // compute times from KernelTimed, else from the bytes at HBM speed. The shortest time counts, of all launches of a
 // function with as many threads and bytes: some of them had their memory on the host. Reads and writes are not known:
 // half of each use is taken as written, except by matrix products, whose operands are read by the default crossings.
+// A tensor of a list that several launches name one after the other is done in parts.
 ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& costs);
 
 }  // namespace spillway::policy

@@ -62,7 +62,8 @@ void SpanMap::touch(AllocationId allocation, Bytes offset, Bytes extent, Epoch e
     slots_[cut->id.value].used = epoch;
     out.push_back(cut->id);
     ++cut;
-  } while (cut != block.cuts.end() && cut->offset < reach);
+    // Cuts are rounded down to the grid, ends are not: less than one step over it is the use's own last bytes.
+  } while (cut != block.cuts.end() && cut->offset + kSpanGrid.count() <= reach);
 }
 
 void SpanMap::mark(SpanId span, Epoch epoch) {

@@ -4,12 +4,6 @@
 #include <utility>
 
 namespace spillway::policy {
-namespace {
-
-constexpr std::size_t kListUse = 8;
-
-}  // namespace
-
 bool is_list_use(const LaunchSite& site, std::uint16_t argument) {
   if (site.pointers.size() < kListUse) return false;
   const auto same = std::count_if(site.pointers.begin(), site.pointers.end(),
@@ -29,17 +23,22 @@ std::optional<double> UseCrossings::measured(LaunchShapeId shape, const LaunchSi
   return entry->second;
 }
 
+// What is too large for one launch over a list goes on in the next one: each does its part. It may fill a launch of its
+// own, so that only one of the two names many.
+bool UseCrossings::goes_on(const ProfiledUse& before, const ProfiledUse& use) const {
+  const LaunchSite& first = known_.book.site(before.shape);
+  const LaunchSite& second = known_.book.site(use.shape);
+  return first.function == second.function &&
+         (is_list_use(first, before.argument) || is_list_use(second, use.argument));
+}
+
 SpanCrossings UseCrossings::of(const IterationProfile& profile, SpanId span) {
   SpanCrossings sum;
-  const ProfiledUse* part = nullptr;  // the use before, if it was one of a list
+  const ProfiledUse* last = nullptr;
   for (const ProfiledUse& use : profile.uses(span)) {
     const LaunchSite& site = known_.book.site(use.shape);
-    const ProfiledUse* const before = std::exchange(part, nullptr);
-    if (is_list_use(site, use.argument)) part = &use;
-    // What is too large for one launch over a list goes on in the next one: each does its part.
-    const bool goes_on = part != nullptr && before != nullptr && use.position - before->position <= 1 &&
-                         known_.book.site(before->shape).function == site.function;
-    if (goes_on) continue;
+    const ProfiledUse* const before = std::exchange(last, &use);
+    if (before != nullptr && use.position - before->position <= 1 && goes_on(*before, use)) continue;
     const auto measured = this->measured(use.shape, site);
     const double crossings =
         measured ? *measured : default_crossings(known_.functions.kind(site.function), use.columns);

@@ -15,6 +15,8 @@
 
 namespace spillway::policy {
 
+// So many pointers through one argument, and more, are a list of tensors.
+inline constexpr std::size_t kListUse = 8;
 // One of many tensors that the launch is given through one argument (a fused or foreach optimizer).
 bool is_list_use(const LaunchSite& site, std::uint16_t argument);
 
@@ -38,6 +40,7 @@ class UseCrossings {
   SpanCrossings of(const IterationProfile& profile, SpanId span);
 
  private:
+  [[nodiscard]] bool goes_on(const ProfiledUse& before, const ProfiledUse& use) const;
   std::optional<double> measured(LaunchShapeId shape, const LaunchSite& site);
 
   LaunchKnowledge known_;

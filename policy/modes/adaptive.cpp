@@ -201,6 +201,7 @@ void Adaptive::launched(const Use& use) {
       take_back();
     end_of_iteration();
   } else if (forecast_.state() != ForecastState::locked && use.launch.value >= planned_at_ + kStretch && spilling()) {
+    epoch_ = {epoch_.value + 1};
     profile_latest(LaunchCount(kStretch));
     plan(use.launch);
   }
@@ -249,6 +250,7 @@ void Adaptive::round_of_sparse_ranges(const Use& use) {
 }
 
 void Adaptive::end_of_iteration() {
+  epoch_ = {epoch_.value + 1};
   if (hold_ > 0) --hold_;
   if (!spilling()) return;
   const std::uint64_t rounds = forecast_.iterations() / iterations_in_round_;

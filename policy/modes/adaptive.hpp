@@ -119,7 +119,7 @@ class Adaptive : public Arrival {
   std::vector<NamedPointer> pointers_;  // scratch of used()
   std::vector<SpanId> touched_;         // scratch
   std::vector<LaunchShapeId> kernels_;  // scratch of learn_graph()
-  Epoch epoch_{1};
+  Epoch epoch_{1};                      // counts rounds, and stretches that were planned for
   bool replan_ = true;
   bool changed_ = true;              // the last plan moved something: the next may have more
   std::optional<Nanoseconds> slow_;  // iteration time that made us take a change back

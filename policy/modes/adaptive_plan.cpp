@@ -8,7 +8,10 @@
 namespace spillway::policy {
 namespace {
 
-constexpr std::uint32_t kAgeAfter = 4;  // epochs a cut stays without being used
+// Epochs a cut stays without being used. As many as a plan looks at: what follows a cut of before would be taken to be
+// unused, and be sent out first.
+constexpr std::uint32_t kAgeAfter = ChunkNeeds::kMostIterations;
+
 Pin pin_of(const Rule* rule) {
   if (rule == nullptr) return {};
   Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
@@ -37,17 +40,20 @@ std::uint64_t Adaptive::iterations_known(LaunchCount length) const {
 }
 
 void Adaptive::profile_latest(LaunchCount length) {
-  epoch_ = {epoch_.value + 1};
   length = std::min(length, forecast_.remembered());
+  const std::uint64_t iterations = iterations_known(length);
+  const LaunchNumber last = forecast_.launches();
+  const std::uint64_t launches_back = std::min(iterations * length.count(), last.value);
+  cut_stretch(forecast_, book_, spans_, {last.value - launches_back + 1}, last, epoch_);
+  if (epoch_.value > kAgeAfter) spans_.age({epoch_.value - kAgeAfter});
   const LaunchKnowledge launches{book_, functions_, crossings_, costs_};
   UseCrossings crossings(launches, spans_);
   needs_.clear();
-  for (std::uint64_t back = iterations_known(length); back-- > 0;) {
-    profile_.build(forecast_, book_, spans_, {forecast_.launches().value - back * length.count()}, length, epoch_);
+  for (std::uint64_t back = iterations; back-- > 0;) {
+    profile_.build(forecast_, book_, spans_, {last.value - back * length.count()}, length, epoch_);
     needs_.add(profile_, spans_, crossings);
   }
   history_.iteration(profile_, launches, spans_, crossings);
-  if (epoch_.value > kAgeAfter) spans_.age({epoch_.value - kAgeAfter});
   classes_.learn(profile_, history_, spans_);
   if (!sparse_.possible()) return;
   match_rules();

@@ -36,11 +36,19 @@ would have cost is an estimate. Each cell: milliseconds / GiB over the link, of 
 with use in place, the way back counted.
 
 Lines above 1.15x, and why
-- Traffic, GPT-2 and cupy_blocks: a layout that stays as it is all through an iteration moves at best, with everything known, 1.5 to 2.5 times the least (GPT-2,
-  80 to 35%) and 5.1 to 5.7 times (cupy_blocks). Less needs streaming, which is not built (design.md). Adaptive is 1.06 to 1.22 times that best layout with
-  fused AdamW, 1.3 to 1.8 with foreach (why has not been looked into); cupy_blocks' share includes iterations before its first plan.
-- Traffic, train_adam at 50 and 35%, decode_kv: not looked into beyond that the best fixed layout was 1.3, 2.0 and 1.2 times the least.
-- Time, all: what is read in place is waited for; the bound overlaps it with the compute of other launches. Generation moves the least but at 35%, and takes 1.4 to 2.1 times the bound.
+- Traffic: adaptive looks for a layout that stays as it is all through an iteration. The best such layout, with everything known, moves more than the least where
+  memory is used many times in one part of an iteration only: 1.3 to 2.3 times the least in GPT-2 with fused AdamW (80 to 35%), 2.0 to 2.2 with foreach, 5.1 to
+  5.8 in cupy_blocks, 1.3 and 2.1 in train_adam at 50 and 35%. Less needs streaming, which is not built (design.md says what it could win).
+- Of that best layout adaptive moves 1.00 times in train_adam, 1.00 to 1.01 in decode_kv, 1.02 to 1.08 in generate_llama, 1.00 to 1.15 in GPT-2 with fused AdamW and
+  1.12 to 1.18 with foreach. In cupy_blocks it finds the layout itself; its 1.10 to 1.19 are iterations before the first plan.
+- Foreach was 1.3 to 1.8 times. Replay charged a tensor that several launches over a list share to each of them, and forgot how far the logits reach; the
+  plan counted a tensor as used with its neighbour where one ends and the other begins within 64 KiB. What is left in both has not
+  been taken apart.
+- decode_kv, 1.23 times: kv_append writes a row of the cache, but no launch tells that, so it is priced as a pass over all of it, half of it written. With attention that is 2.5
+  crossings in place against 2 for bringing in and sending back, so the bound moves the cache round. Nothing real is lost there.
+- Time, all: what is read in place is waited for; the bound overlaps it with the compute of other launches. Kernel times of train_gpt2_fused are those of a run with half of
+  its memory on the host, so much of its "compute" is waiting for the link; train_gpt2_foreach has none, and computes at the speed of HBM. The two cannot be compared.
+  Generation moves the least but at 35%, and takes 1.4 to 2.5 times the bound.
 
 | program | budget | demand | alloc_prefetch | arrival | adaptive | bound | time | traffic |
 |---|---|---|---|---|---|---|---|---|

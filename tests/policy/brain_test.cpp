@@ -84,10 +84,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{"fused",
              [] { return training(Adam::fused); },
-             {{0.8, 1.2, 1.85}, {0.65, 1.15, 1.5}, {0.5, 1.15, 1.4}, {0.35, 1.15, 1.4}}},
+             {{0.8, 1.15, 1.8}, {0.65, 1.15, 1.5}, {0.5, 1.15, 1.4}, {0.35, 1.15, 1.4}}},
         Case{"foreach",
              [] { return training(Adam::foreach); },
-             {{0.8, 1.72, 2.7}, {0.65, 1.65, 2.3}, {0.5, 1.55, 2.05}, {0.35, 1.5, 1.9}}},
+             {{0.8, 1.55, 2.45}, {0.65, 1.5, 2.15}, {0.5, 1.5, 1.9}, {0.35, 1.4, 1.75}}},
         Case{"accumulation",
              [] { return training(Adam::fused, 4); },
              {{0.8, 1.15, 1.45}, {0.65, 1.2, 1.85}, {0.5, 1.15, 1.6}, {0.35, 1.2, 1.7}}},
@@ -183,6 +183,30 @@ TEST(Brain, AChangeThatMakesIterationsSlowerIsTakenBack) {
   EXPECT_TRUE(std::any_of(result.notes.begin(), result.notes.end(),
                           [](const std::string& note) { return note.find("it is taken back") != std::string::npos; }));
   EXPECT_LE(result.measured.seconds, 1.05 * run(work, ModeName::arrival, 0.54).measured.seconds);
+}
+
+// Warm-up gave the second half of the memory to a tensor of its own; since then the first pointer means all of it.
+TEST(Brain, WhatFollowsAPointerOfWarmUpIsNotTakenToBeUnused) {
+  testing::Writer writer;
+  const auto make = [&](Bytes bytes) { return Tensor{writer.driver_allocate(bytes), bytes, Role::other}; };
+  const Tensor hot = make(64_MiB), cold = make(128_MiB);
+  writer.launch("warm_up", {{0, {hot.address + 32_MiB, 32_MiB}, 1, 0}}, 1e-4);
+  for (int step = 0; step < 150; ++step) {
+    for (int i = 0; i < 16; ++i) writer.launch("hot_" + std::to_string(i), {{0, hot, 1, 0}}, 1e-4);
+    writer.launch("cold", {{0, cold, 1, 0}}, 1e-4);
+    writer.end_iteration();
+  }
+  const Workload work = std::move(writer.work);
+  ReplayOptions options;
+  options.keep = ReplayOptions::Keep::decisions;
+  const ReplayResult result = run(work, ModeName::adaptive, 0.75, options);
+  EXPECT_GT(result.iteration, 0u);
+  for (const Decision& decision : result.decisions) {
+    const auto* move = std::get_if<MoveRange>(&decision.body);
+    if (move != nullptr && move->to == Placement::host) {
+      EXPECT_EQ(move->allocation.value, 2u) << explain(decision);
+    }
+  }
 }
 
 TEST(Brain, ClassesHoldAboutTheBytesTheyShould) {

@@ -139,6 +139,28 @@ TEST(LearnedCrossings, TheHistoryBelievesThemMoreThanTheName) {
   EXPECT_NEAR(history.of(span).most_crossings, 8, 0.1);
 }
 
+// The first tensor fills a launch of its own and goes on in the next, which names eight more; then another function.
+TEST(UseCrossings, ATensorThatSuccessiveLaunchesOverAListNameIsUsedOnce) {
+  SpanMap spans;
+  LaunchBook book;
+  FunctionBook functions;
+  Forecast forecast;
+  for (std::uint32_t i = 1; i <= 9; ++i) spans.add({i}, 8_MiB);
+  std::vector<NamedPointer> list{{{1}, {}, 8_MiB, 0}};
+  book.learn({1}, {1}, 384, 1, list, spans, {1});
+  book.learn({3}, {2}, 384, 1, list, spans, {1});
+  for (std::uint32_t i = 2; i <= 9; ++i) list.push_back({{i}, {}, 8_MiB, 0});
+  book.learn({2}, {1}, 384, 1, list, spans, {1});
+  for (const std::uint32_t shape : {1U, 2U, 3U}) forecast.launched(book.site({shape}).key, {shape});
+  IterationProfile profile;
+  profile.build(forecast, book, spans, forecast.launches(), LaunchCount(3), {1});
+  const LearnedCrossings learned;
+  const CostTable costs;
+  UseCrossings crossings({book, functions, learned, costs}, spans);
+  EXPECT_EQ(crossings.of(profile, spans.at({1}, {})).all, 2);
+  EXPECT_EQ(crossings.of(profile, spans.at({2}, {})).all, 1);
+}
+
 TEST(LearnedCrossings, TheHistoryTakesLongTimesOfWhatReadsAPart) {
   OneUse one("paged_attention");
   AccessHistory history;

@@ -40,5 +40,54 @@ TEST(ShapeCosts, MeasuredTimesCountTheShortestOfAKind) {
   EXPECT_DOUBLE_EQ(shapes.at({4}).compute_seconds, static_cast<double>((8_MiB).count()) / costs.hbm) << "another kind";
 }
 
+// 8 MiB in an allocation of their own, which tells how far a thread of the filling kernel reaches. Then a pointer that
+// is cut at 2 MiB by another part of the program: the product before it and after it means what the filling kernel
+// made.
+TEST(ShapeCosts, AProductMeansWhatAStreamingKernelMakesAtItsAddress) {
+  std::vector<Event> events;
+  const auto add = [&events](EventBody body) { events.push_back({Nanoseconds(0), std::move(body)}); };
+  const Address alone{0x7000'0000'0000}, pool{0x7100'0000'0000};
+  constexpr std::uint64_t kThreads = 1U << 20U;
+  add(FunctionSeen{{1}, "fill"});
+  add(FunctionSeen{{2}, "sgemm"});
+  add(FunctionSeen{{3}, "reads_without_saying"});
+  add(AllocationSettled{{1}, alone, 8_MiB, Backing::managed, {}});
+  add(AllocationSettled{{2}, pool, 64_MiB, Backing::managed, {}});
+  add(LaunchShapeSeen{{1}, {1}, kThreads, {{0, alone}}});
+  add(LaunchShapeSeen{{2}, {2}, 384, {{0, pool}}});
+  add(LaunchShapeSeen{{3}, {1}, kThreads, {{0, pool}}});
+  add(LaunchShapeSeen{{4}, {3}, 384, {{0, pool}}});
+  add(LaunchShapeSeen{{5}, {2}, 768, {{0, pool}}});
+  add(LaunchShapeSeen{{6}, {3}, 384, {{0, pool + 2_MiB}}});
+  const ShapeCosts shapes = infer_shape_costs(events, {});
+  for (const std::uint32_t shape : {2U, 3U, 5U}) EXPECT_EQ(shapes.at({shape}).touches.at(0).bytes, 8_MiB) << shape;
+}
+
+// A tensor that fills the first of three launches of one function over a list, and goes on in both others; then another
+// function over the same.
+TEST(ShapeCosts, ATensorThatSuccessiveLaunchesOverListsNameIsDoneInParts) {
+  std::vector<Event> events;
+  const auto add = [&events](EventBody body) { events.push_back({Nanoseconds(0), std::move(body)}); };
+  const auto tensor = [](std::uint32_t i) { return Address{0x7000'0000'0000 + i * (std::uint64_t{1} << 30U)}; };
+  for (std::uint32_t i = 1; i <= 33; ++i) add(AllocationSettled{{i}, tensor(i), 4_MiB, Backing::managed, {}});
+  add(FunctionSeen{{1}, "multi_tensor_apply"});
+  add(FunctionSeen{{2}, "another"});
+  for (std::uint32_t shape = 1; shape <= 4; ++shape) {
+    LaunchShapeSeen seen{{shape}, {shape < 4 ? 1U : 2U}, 1024, {{0, tensor(33)}}};
+    for (std::uint32_t i = 1; shape > 1 && i <= 8; ++i) seen.arguments.push_back({0, tensor((shape - 1) * 8 + i)});
+    add(seen);
+  }
+  for (int iteration = 0; iteration < 2; ++iteration)
+    for (std::uint32_t shape = 1; shape <= 4; ++shape) add(Launched{{shape}, {}});
+  const ShapeCosts shapes = infer_shape_costs(events, {});
+  for (std::uint32_t shape = 1; shape <= 4; ++shape) {
+    for (const PricedTouch& touch : shapes.at({shape}).touches) {
+      const bool in_parts = shape < 4 && touch.address == tensor(33);
+      EXPECT_DOUBLE_EQ(touch.reads, in_parts ? 1.0 / 3 : 1) << shape;
+      EXPECT_DOUBLE_EQ(touch.writes, in_parts ? 0.5 / 3 : 0.5) << shape;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace spillway::policy

@@ -44,6 +44,15 @@ TEST(SpanMap, AKnownExtentReachesOverLaterCuts) {
   EXPECT_EQ(touch(map, {1}, 4_MiB).size(), 1u);
 }
 
+TEST(SpanMap, AUseDoesNotReachOverANeighbourThatBeginsBetweenTwoStepsOfTheGrid) {
+  SpanMap map;
+  map.add({1}, 20_MiB);
+  const Bytes bytes = 4_MiB + 40_KiB;
+  touch(map, {1}, bytes);
+  EXPECT_EQ(touch(map, {1}, {}, bytes).size(), 1u);
+  EXPECT_EQ(touch(map, {1}, {}, bytes + 64_KiB).size(), 2u);
+}
+
 TEST(SpanMap, CutsThatAreNotUsedAgeOutAndTheirBytesGoToTheSpanBefore) {
   SpanMap map;
   map.add({1}, 20_MiB);
