@@ -32,13 +32,13 @@ std::string place_text(Placement placement) {
 std::string advice_text(Advice advice) {
   switch (advice) {
     case Advice::accessed_by:
-      return "is mapped for the device, so that it never faults";
+      return "is mapped for the device, so that it never faults while it is on the host";
     case Advice::unset_accessed_by:
       return "is no longer mapped where it is on the host";
     case Advice::prefer_host:
-      return "shall be populated on the host";
+      return "has the host as its preferred place";
     case Advice::prefer_device:
-      return "shall be populated in HBM";
+      return "has HBM as its preferred place";
     case Advice::unset_preferred:
       return "has no preferred place any more";
     case Advice::read_mostly:
@@ -63,22 +63,27 @@ std::string urgency_text(const MoveRange& move) {
       text = "in the background";
       break;
     case Urgency::deadline:
-      text = "ahead of launch " + std::to_string(move.before.value);
+      text = "ahead of launch " + grouped(move.before.value);
       break;
     case Urgency::blocking:
       text = "at once";
       break;
   }
-  if (move.after) text += ", after launch " + std::to_string(move.after.value);
+  if (move.after) text += ", after launch " + grouped(move.after.value);
   return text;
 }
 
 struct InWords {
+  bool partly = false;  // of BackAllocation: not all of it has room in HBM
+
   std::string operator()(const BackAllocation& back) const {
     const std::string name = "allocation " + std::to_string(back.allocation.value);
     if (back.backing == Backing::device) return name + " is plain device memory";
     if (back.first == Placement::unpopulated) return name + " is managed memory, populated by its first use";
-    return name + " is managed memory, populated in " + place_text(back.first) + " first";
+    if (back.first == Placement::device && partly)
+      return name + " is managed memory, part of it in HBM and the rest on the host";
+    return name + " is managed memory, " +
+           (back.first == Placement::device ? "in HBM" : "on " + place_text(back.first)) + " at first";
   }
   std::string operator()(const RefuseAllocation& refuse) const {
     return "allocation " + std::to_string(refuse.allocation.value) + " is refused, " + format_bytes(refuse.missing) +
@@ -96,6 +101,14 @@ struct InWords {
   }
   std::string operator()(const Note& note) const { return note.text; }
 };
+
+// Memory that can spill is mapped as it is allocated, wherever it is put: the cause says why it was put there.
+bool is_always_done(const Decision& decision) {
+  const auto* advise = std::get_if<AdviseRange>(&decision.body);
+  if (advise == nullptr || advise->advice != Advice::accessed_by) return false;
+  const Reason reason = decision.cause.reason;
+  return reason == Reason::window_room || reason == Reason::window_full || reason == Reason::rule;
+}
 
 }  // namespace
 
@@ -164,17 +177,21 @@ std::string explain(const Cause& cause, const RuleWords& rules) {
   }
   const bool by_worth = cause.reason == Reason::worth || cause.reason == Reason::learned_class;
   if (by_worth) add(fixed(cause.worth) + " us saved per iteration and MiB");
-  if (cause.launch) add("decided at launch " + std::to_string(cause.launch.value));
+  if (cause.launch) add("decided at launch " + grouped(cause.launch.value));
   return details.empty() ? text : text + " (" + details + ")";
 }
 
 std::string explain(const Decision& decision, const RuleWords& rules) {
-  std::string what = std::visit(InWords{}, decision.body);
-  // Only map-style memory is on the host for that reason.
   const auto* back = std::get_if<BackAllocation>(&decision.body);
+  const bool partly =
+      back != nullptr && back->first == Placement::device && decision.cause.reason == Reason::window_full;
+  std::string what = std::visit(InWords{partly}, decision.body);
+  // Only map-style memory is on the host for that reason.
   if (back != nullptr && back->first == Placement::host && decision.cause.reason == Reason::device_budget)
     what = "allocation " + std::to_string(back->allocation.value) + " is host memory, mapped, for good";
   if (std::holds_alternative<Note>(decision.body) || std::holds_alternative<CancelMoves>(decision.body)) return what;
+  if (partly) return what + ", because the window has no room for all of it";
+  if (is_always_done(decision)) return what + ", as all memory that can spill is";
   return what + ", " + explain(decision.cause, rules);
 }
 

@@ -31,6 +31,9 @@ A policy file may hold up to 256 rules, each under `[[rule]]`. For memory that a
 conditions hold decides, and no other. When memory is asked for no kernel is known yet: then the first rule decides that
 needs to know none (no `kernel`, `argument` or `class`).
 
+`place` and `backing` are pins: the memory stays as they say for the whole run, as far as the budgets allow. `evict` is a hint,
+for the order in which memory leaves. Neither changes a result.
+
 ```toml
 [[rule]]
 name  = "adam states"

@@ -255,7 +255,7 @@ constexpr auto kTable = std::to_array<SettingRow>({
                [](const Settings& s) { return chosen(s.events, kSwitches); }},
     SettingRow{"telemetry.sample", "telemetry_sample", SettingKind::percent, "share", "5%", "0% to 100%",
                "Share of launches whose kernels are timed and whose page traffic is counted, in windows of about an "
-               "iteration.",
+               "iteration; a run has one at least, so of a short run it is more.",
                [](Settings& s, std::string_view text) { return read_share(s.telemetry_sample, text); },
                [](const Settings& s) { return percent_text(s.telemetry_sample); }},
     SettingRow{

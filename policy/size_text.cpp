@@ -187,6 +187,16 @@ std::optional<Bytes> parse_bytes(std::string_view text) {
   return std::get<Bytes>(reading.value.value);
 }
 
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string counted(std::uint64_t number, const char* one, const char* many) {
+  return grouped(number) + " " + (number == 1 ? one : many);
+}
+
 std::string format_bytes(Bytes bytes) {
   for (const auto& [name, unit] : kWrittenUnits) {
     // Tenths, rounded; taking the unit from the rounded value keeps 1,023.99 MiB from becoming "1024 MiB".

@@ -43,6 +43,11 @@ DecimalReading read_decimal(std::string_view text);
 // "is not a size", to follow the quoted value. `what` is "size", "share", "number": the thing that was wanted.
 std::string describe(SizeFault fault, std::string_view what);
 
+// 1234567 as "1,234,567".
+std::string grouped(std::uint64_t number);
+// "1 launch", "2,000 launches".
+std::string counted(std::uint64_t number, const char* one, const char* many);
+
 // Without the blanks and tabs around it.
 std::string_view trimmed(std::string_view text);
 

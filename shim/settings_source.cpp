@@ -30,10 +30,10 @@ RunSettings read_settings() {
     }
   }
   for (const policy::SettingProblem& problem : policy::settings_from_environment(run.settings, read_environment)) {
-    SPILLWAY_LOG(warning, "{}; going on with the default", problem.sentence());
+    SPILLWAY_LOG(warning, "{} (going on with the default)", problem.sentence());
   }
   for (const policy::SettingProblem& problem : policy::unknown_environment_names(environment_names())) {
-    SPILLWAY_LOG(warning, "{}; it is ignored", problem.sentence());
+    SPILLWAY_LOG(warning, "{} (it is ignored)", problem.sentence());
   }
   set_log_level(run.settings.log_level);
   return run;

@@ -138,6 +138,8 @@ class Storyteller {
       settle(*settled, time);
     } else if (std::holds_alternative<MoveFinished>(body)) {
       moved();
+    } else if (const auto* shape = std::get_if<LaunchShapeSeen>(&body)) {
+      if (arguments_.size() < AllocationStory::kMostShapes) arguments_[shape->shape] = shape->arguments;
     } else if (const auto* launched = std::get_if<Launched>(&body)) {
       if (alive_) used(launched->shape, run_.launched().value);
     } else if (const auto* graph = std::get_if<GraphLaunched>(&body)) {
@@ -180,17 +182,20 @@ class Storyteller {
 
   void used(LaunchShapeId shape, std::uint32_t function) {
     bool names = false;
-    run_.each_use(shape, [&](AllocationId allocation, Bytes begin, Bytes end) {
-      if (allocation != id_) return;
-      names = true;
-      story.host_bytes += on_host(begin.count(), end.count());
-    });
+    run_.each_use(shape,
+                  [&](AllocationId allocation, Bytes /*begin*/, Bytes /*end*/) { names = names || allocation == id_; });
     if (!names && !plain_names(shape)) return;
     ++story.launches;
     used_in_iteration_ = true;
     KernelUse& use = story.kernels[function];
     if (use.launches++ == 0) use.first = run_.launches();
     use.last = run_.launches();
+    const FollowedAllocation* const now = run_.find(id_);
+    const auto known = arguments_.find(shape);
+    if (now == nullptr || known == arguments_.end()) return;
+    for (const PointerArgument& argument : known->second) {
+      if (within(*now, argument.address)) use.arguments.insert(argument.index);
+    }
   }
 
   void graph_used(const GraphLaunched& graph) {
@@ -206,14 +211,10 @@ class Storyteller {
     return false;
   }
 
-  [[nodiscard]] bool holds(Address address) const {
-    const FollowedAllocation& of = story.allocation;
-    return of.settled && address.value >= of.address.value && address.value - of.address.value < of.bytes.count();
-  }
+  [[nodiscard]] bool holds(Address address) const { return within(story.allocation, address); }
 
-  [[nodiscard]] Bytes on_host(std::uint64_t begin, std::uint64_t end) const {
-    const FollowedAllocation* const now = run_.find(id_);
-    return now == nullptr ? Bytes() : bytes_on_host(*now, begin, end);
+  static bool within(const FollowedAllocation& of, Address address) {
+    return of.settled && address.value >= of.address.value && address.value - of.address.value < of.bytes.count();
   }
 
   void count_copy(Bytes bytes) {
@@ -234,6 +235,7 @@ class Storyteller {
   bool alive_ = false;
   bool used_in_iteration_ = false;
   RuleWords rules_;
+  std::unordered_map<LaunchShapeId, std::vector<PointerArgument>> arguments_;
   std::map<std::uint64_t, std::size_t> line_of_;  // of open moves, by decision
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct KernelUse {
   std::uint64_t launches = 0;
   std::uint64_t first = 0;  // launch numbers
   std::uint64_t last = 0;
+  std::set<std::uint16_t> arguments;  // that pointed into it, of the first kMostShapes shapes of the trace
 };
 
 struct AllocationStory {
@@ -62,10 +64,10 @@ struct AllocationStory {
   std::uint64_t moves = 0;
   std::uint64_t moves_failed = 0;     // by the driver, or cancelled
   policy::Nanoseconds moving;         // inside move calls
-  policy::Bytes host_bytes;           // on the host when a launch named them, all launches together
   std::vector<std::uint32_t> others;  // ids of earlier allocations at the same address
 
   static constexpr std::size_t kMostLines = 100'000;
+  static constexpr std::size_t kMostShapes = std::size_t{1} << 17;
 };
 
 struct StoryReading {

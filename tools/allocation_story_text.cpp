@@ -59,6 +59,13 @@ std::string lines_text(const AllocationStory& story, std::size_t most) {
   return out;
 }
 
+// "0, 2": from 0, as a rule of a policy file counts them.
+std::string listed(const std::set<std::uint16_t>& arguments) {
+  std::string text;
+  for (const std::uint16_t argument : arguments) text += (text.empty() ? "" : ", ") + std::to_string(argument);
+  return text;
+}
+
 std::string use_text(const AllocationStory& story, std::size_t most_kernels, std::size_t width) {
   // The recorder keeps pointers into allocations of a chunk and more only.
   const bool recorded = story.allocation.bytes >= kChunk;
@@ -78,10 +85,10 @@ std::string use_text(const AllocationStory& story, std::size_t most_kernels, std
   for (const auto& [function, use] : story.kernels) kernels.push_back(use);
   std::stable_sort(kernels.begin(), kernels.end(),
                    [](const auto& a, const auto& b) { return a.launches > b.launches; });
-  TextTable table({{"launches"}, {"first"}, {"last"}, {"kernel", Align::left}});
+  TextTable table({{"launches"}, {"first"}, {"last"}, {"kernel", Align::left}, {"argument", Align::left}});
   for (std::size_t i = 0; i < std::min(kernels.size(), most_kernels); ++i) {
     table.add({grouped(kernels[i].launches), grouped(kernels[i].first), grouped(kernels[i].last),
-               harmless(demangled(kernels[i].name))});
+               harmless(demangled(kernels[i].name)), listed(kernels[i].arguments)});
   }
   if (!table.empty()) out += table.str(width);
   if (kernels.size() > most_kernels) out += "  and " + grouped(kernels.size() - most_kernels) + " more kernels\n";
@@ -115,8 +122,8 @@ std::string cost_text(const AllocationStory& story) {
   char took[32];
   std::snprintf(took, sizeof took, "%.3f ms", static_cast<double>(story.moving.count()) / 1e6);
   out += std::string(", ") + took + " inside move calls.\n";
-  if (story.host_bytes != Bytes()) {
-    out += "Launches named " + format_bytes(story.host_bytes) +
+  if (story.allocation.host_bytes != Bytes()) {
+    out += "Launches named " + format_bytes(story.allocation.host_bytes) +
            " of it while on the host, all together: the most they can have read or written in place.\n";
   }
   return out;
@@ -174,7 +181,8 @@ nlohmann::ordered_json story_json(const AllocationStory& story) {
                        {"demangled", demangled(use.name)},
                        {"launches", use.launches},
                        {"first", use.first},
-                       {"last", use.last}});
+                       {"last", use.last},
+                       {"arguments", use.arguments}});
   }
   Json classes = Json::array();
   for (const auto& [span_class, said] : story.classes) {
@@ -209,7 +217,7 @@ nlohmann::ordered_json story_json(const AllocationStory& story) {
           {"refetched", story.refetched.count()},
           {"useless", story.useless.count()},
           {"moving_ns", story.moving.count()},
-          {"host_bytes", story.host_bytes.count()},
+          {"host_bytes", of.host_bytes.count()},
           {"class", class_name(story.allocation.span_class())},
           {"classes", std::move(classes)},
           {"kernels", std::move(kernels)},

@@ -100,7 +100,7 @@ std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace, std
                grouped(use.launches)});
     if (use.dead()) dead += dead_sentence(rule, use, trace, file) + "\n";
   }
-  table.add({"(no rule)", "", grouped(coverage.no_rule.allocations), format_bytes(coverage.no_rule.bytes), ""});
+  table.add({"no rule", "", grouped(coverage.no_rule.allocations), format_bytes(coverage.no_rule.bytes), ""});
   const bool by_class =
       std::any_of(file.rules.begin(), file.rules.end(), [](const Rule& rule) { return !rule.match.classes.empty(); });
   std::string note;

@@ -1,4 +1,4 @@
-// spillway completion: a shell's completions, and (hidden, for the build) the man page, from the command table.
+// spillway completion: a shell's completions, and the man page, from the command table.
 #include <CLI/CLI.hpp>
 
 #include "tools/command.hpp"
@@ -10,7 +10,7 @@ namespace {
 class CompletionCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
-    app.add_option("shell", shell_, "bash, zsh or fish")
+    app.add_option("shell", shell_, "bash, zsh or fish; man for the man page")
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish", "man"}));
   }

@@ -1,12 +1,14 @@
 // spillway export: a trace for other programs.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
 #include "tools/command.hpp"
 #include "tools/exporter.hpp"
 #include "tools/output_file.hpp"
+#include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -130,7 +132,19 @@ class ExportCommand : public Command {
                                      " (0 is what comes before them); name some of these"),
                       kFailure);
     }
+    print(written_line(output_, range_text(window, run)));
     return kSuccess;
+  }
+
+  // Of what there is: "iterations 3 to 9", "0.2 s to 1.5 s", "the whole trace".
+  std::string range_text(const ExportWindow& window, const RunFollower& run) const {
+    if (!iterations_.empty()) {
+      const std::uint64_t last = std::min(window.last_iteration, run.iteration());
+      if (last == window.first_iteration) return "iteration " + grouped(last);
+      return "iterations " + grouped(window.first_iteration) + " to " + grouped(last);
+    }
+    if (from_.empty() && to_.empty()) return "the whole trace";
+    return (from_.empty() ? "the beginning" : from_) + " to " + (to_.empty() ? "the end" : to_);
   }
 
   std::string trace_;

@@ -11,6 +11,7 @@
 #include "tools/output_file.hpp"
 #include "tools/regular_file.hpp"
 #include "tools/replay.hpp"
+#include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -77,7 +78,9 @@ class PlanCommand : public Command {
       problem = file.finish();
     }
     if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
-    print(json_ ? json_of(trace, expected) : expectation_text(expected) + "\n");
+    print(json_ ? json_of(trace, expected)
+                : expectation_text(expected) + "\n" +
+                      written_line(output_, policy::counted(plan.file.rules.size(), "rule", "rules")));
     return kSuccess;
   }
 

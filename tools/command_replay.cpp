@@ -59,7 +59,11 @@ class ReplayCommand : public Command {
     if (from_given_->count() > 0) {
       std::uint64_t from = 0;
       const auto read = std::from_chars(from_.data(), from_.data() + from_.size(), from);
-      if (read.ec != std::errc() || read.ptr != from_.data() + from_.size() || from >= trace.launches) {
+      if (read.ec == std::errc::invalid_argument || read.ptr != from_.data() + from_.size()) {
+        return complain("--from-launch: " + policy::quoted(from_) + " is not a whole number; write one from 0 to " +
+                        std::to_string(trace.launches - 1));
+      }
+      if (read.ec != std::errc() || from >= trace.launches) {
         return complain("--from-launch: " + policy::quoted(from_) + " leaves no launch to count; this trace has " +
                         std::to_string(trace.launches) + ": write a number from 0 to " +
                         std::to_string(trace.launches - 1));

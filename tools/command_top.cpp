@@ -64,6 +64,7 @@ class TopCommand : public Command {
     const RunningProcessSearch search = find_running_process(std::stoull(run_name_));
     if (!search.process) return complain(search.problem + file_of_that_name(), kFailure);
     writer_ = search.process->pid;
+    if (const std::uint64_t named = std::stoull(run_name_); writer_ != named) asked_for_ = named;
     if (search.process->shows == RunningShows::trace)
       return follow_trace(search.process->open_as, search.process->path);
     return follow_page(search.process->open_as);
@@ -173,7 +174,8 @@ class TopCommand : public Command {
     return std::max<std::int64_t>(std::time(nullptr) - status.st_mtime, 0);
   }
 
-  void show(const TopFrame& frame) const {
+  void show(TopFrame frame) const {
+    frame.asked_for = asked_for_;
     if (json_)
       return print(json_of(frame).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     const bool clear = terminal_.width > 0 && !once_;
@@ -193,7 +195,8 @@ class TopCommand : public Command {
   Terminal terminal_;
   const policy::trace::TraceReader* reader_ = nullptr;  // while it reads
   std::string end_reason_;
-  std::uint64_t writer_ = 0;  // 0: nobody of this machine that we know of
+  std::uint64_t writer_ = 0;     // 0: nobody of this machine that we know of
+  std::uint64_t asked_for_ = 0;  // the process named, where a child of it is shown
   bool gone_ = false;
   std::chrono::steady_clock::time_point last_shown_;
 };

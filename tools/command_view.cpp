@@ -16,6 +16,7 @@
 #include "tools/one_run.hpp"
 #include "tools/output_file.hpp"
 #include "tools/regular_file.hpp"
+#include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 #include "tools/view/page.hpp"
 #include "tools/view/serve.hpp"
@@ -104,7 +105,9 @@ class ViewCommand : public Command {
     if (readings.empty()) return complain(trace_ + ": none of its traces can be read", kFailure);
     const std::string page = make_page(readings);
     const int shown =
-        serve_ ? serve_page(page) : write_page(page, list.paths.size() == 1 ? list.paths.front() : trace_);
+        serve_ ? serve_page(page)
+               : write_page(page, list.paths.size() == 1 ? list.paths.front() : trace_,
+                            list.paths.size() == 1 ? "the whole trace" : counted(readings.size(), "trace", "traces"));
     return readings.size() < list.paths.size() ? kFailure : shown;
   }
 
@@ -142,7 +145,7 @@ class ViewCommand : public Command {
     return kSuccess;
   }
 
-  int write_page(const std::string& page, const std::string& trace) const {
+  int write_page(const std::string& page, const std::string& trace, const std::string& what) const {
     const std::string output = output_.empty() ? page_name(trace) : output_;
     std::error_code ignored;
     if (output_.empty() && fs::exists(output, ignored) && !is_page_of_ours(output)) {
@@ -155,7 +158,7 @@ class ViewCommand : public Command {
       problem = file.finish();
     }
     if (problem) return complain(cannot_be_written(output, *problem), kFailure);
-    print(output + "\n");
+    print(written_line(output, what));
     if (open_ == "yes") open_in_browser(fs::absolute(output, ignored).string());
     return kSuccess;
   }

@@ -125,7 +125,7 @@ std::string bash_completion(const std::vector<CommandShape>& commands) {
         out += "$(compgen -c -f -- \"$word\")";
         break;
       case Completes::shells:
-        out += "$(compgen -W 'bash zsh fish' -- \"$word\")";
+        out += "$(compgen -W 'bash zsh fish man' -- \"$word\")";
         break;
     }
     out += ") ;;\n      esac ;;\n";
@@ -160,7 +160,7 @@ std::string zsh_completion(const std::vector<CommandShape>& commands) {
         out += " \\\n        '*::program:_normal' ;;\n";
         break;
       case Completes::shells:
-        out += " \\\n        ':shell:(bash zsh fish)' ;;\n";
+        out += " \\\n        ':shell:(bash zsh fish man)' ;;\n";
         break;
     }
   }
@@ -182,7 +182,7 @@ std::string fish_completion(const std::vector<CommandShape>& commands) {
       if (flag.choices.empty() && !flag.value.empty()) out += " -r";
       out += "\n";
     }
-    if (command.completes == Completes::shells) out += start + " -f -a 'bash zsh fish'\n";
+    if (command.completes == Completes::shells) out += start + " -f -a 'bash zsh fish man'\n";
     if (command.completes == Completes::programs) out += start + " -a '(__fish_complete_subcommand)'\n";
   }
   return out;

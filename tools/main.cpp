@@ -23,12 +23,32 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string arguments_of(const std::string& command) {
+  for (const CommandRow& row : command_table()) {
+    if (command == row.name) return row.arguments;
+  }
+  return {};
+}
+
 int unknown_command(const std::string& word) {
   std::vector<std::string_view> known;
   for (const CommandRow& row : command_table()) known.emplace_back(row.name);
   std::string text = "unknown command " + spillway::policy::quoted(word);
   if (const auto near = spillway::policy::nearest(word, known)) text += "; did you mean " + std::string(*near) + "?";
   return complain(text + "; see `spillway --help`");
+}
+
+// All that is required and not there, as the usage line calls it: " TRACE, --format, --output".
+std::string missing_of(const CLI::App& command) {
+  std::string text;
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    std::string name = option->get_name(option->get_positional());
+    if (option->get_positional())
+      name = arguments_of(command.get_name()).substr(0, arguments_of(command.get_name()).find_first_of(" ."));
+    text += (text.empty() ? " " : ", ") + name;
+  }
+  return text;
 }
 
 // What CLI11 says, and what else may have been meant.
@@ -41,6 +61,10 @@ int usage_mistake(const CLI::App& app, const CLI::ParseError& error, const std::
     } else if (word.front() != '-') {
       return unknown_command(word);
     }
+  }
+  if (command != nullptr && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    text = "missing:" + missing_of(*command) + "; usage: spillway " + command->get_name() + " " +
+           arguments_of(command->get_name());
   }
   if (command != nullptr && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !command->remaining().empty()) {
     text = "unknown " + std::string(command->remaining().front().starts_with("-") ? "flag " : "argument ") +

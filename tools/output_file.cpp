@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "policy/settings.hpp"
+#include "tools/text_table.hpp"
+
 namespace spillway::tools {
 
 std::optional<std::string> replaces_input(const std::string& output, const std::vector<std::string>& inputs) {
@@ -24,6 +27,13 @@ std::string cannot_be_written(const std::string& output, const std::string& prob
   const bool missing = !folder.empty() && !std::filesystem::exists(folder, error);
   return output + ": cannot be written: " + problem + "; " +
          (missing ? "create the folder " + folder : std::string("make room")) + ", or name another place";
+}
+
+std::string written_line(const std::string& output, const std::string& what) {
+  if (output == "-") return {};
+  std::error_code error;
+  const auto size = std::filesystem::file_size(output, error);
+  return harmless(output) + ": " + (error ? "" : policy::format_bytes(policy::Bytes(size)) + ", ") + what + "\n";
 }
 
 OutputFile::~OutputFile() {

@@ -15,6 +15,9 @@ std::optional<std::string> replaces_input(const std::string& output, const std::
 // What to complain of once open() or finish() has said `problem`, with the remedy.
 std::string cannot_be_written(const std::string& output, const std::string& problem);
 
+// "run.pftrace: 1.2 MiB, iterations 3 to 9\n", of a file that was written; nothing for standard output.
+std::string written_line(const std::string& output, const std::string& what);
+
 class OutputFile {
  public:
   OutputFile() = default;

@@ -69,9 +69,9 @@ void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
       continue;
     }
     if (!device.ran_out() && device.most <= device.free) {
-      advice.push_back({"--device-budget", where + "what was seen fits (" + format_bytes(device.most) + " of " +
-                                               format_bytes(device.free) +
-                                               " free); give a budget only to leave memory to others"});
+      advice.push_back({"(no --device-budget)", where + "what was seen fits (" + format_bytes(device.most) + " of " +
+                                                    format_bytes(device.free) +
+                                                    " free); give one only to leave memory to others"});
     }
     advice.push_back(least_budget(device, where));
   }

@@ -56,14 +56,12 @@ struct FollowedAllocation {
   [[nodiscard]] std::uint16_t span_class() const { return said.most(); }
   policy::Bytes in_hbm;  // managed only
   policy::Bytes on_host;
+  policy::Bytes host_bytes;           // on the host when a launch named them, all launches together
   std::vector<FollowedChunk> chunks;  // managed only
   std::vector<std::uint64_t> cuts;    // offsets that were pointed to, sorted
   std::uint64_t arrivals = 1;         // RunFollower's counts of these, as of this allocation's last one
   std::uint64_t placements = 1;
 };
-
-// Of the allocation's bytes begin to end, those on the host.
-policy::Bytes bytes_on_host(const FollowedAllocation& allocation, std::uint64_t begin, std::uint64_t end);
 
 // A move that has ended, and what it changed. Bytes that were there already are in none of the figures.
 struct FinishedMove {

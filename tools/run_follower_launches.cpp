@@ -17,6 +17,19 @@ constexpr std::size_t kLatest = std::size_t{1} << 16;
 
 const std::vector<std::uint64_t> kNoPointers;
 
+// Of the allocation's bytes begin to end, those on the host.
+Bytes bytes_on_host(const FollowedAllocation& allocation, std::uint64_t begin, std::uint64_t end) {
+  if (allocation.on_host == Bytes()) return {};
+  if (allocation.on_host == allocation.bytes) return Bytes(end - begin);
+  const ChunkSpan span(allocation, begin, end);
+  std::uint64_t bytes = 0;
+  for (std::uint64_t i = span.first; i < span.end; ++i) {
+    if (allocation.chunks[i].at != Placement::host) continue;
+    bytes += std::min(end, (i + 1) * kChunk.count()) - std::max(begin, i * kChunk.count());
+  }
+  return Bytes(bytes);
+}
+
 }  // namespace
 
 FunctionId RunFollower::function_of(LaunchShapeId id) const {
@@ -95,18 +108,6 @@ void RunFollower::touch_address(Address address, Bytes bytes) {
   touch(allocation->id, offset.count(), end_of(offset, bytes));
 }
 
-Bytes bytes_on_host(const FollowedAllocation& allocation, std::uint64_t begin, std::uint64_t end) {
-  if (allocation.on_host == Bytes()) return {};
-  if (allocation.on_host == allocation.bytes) return Bytes(end - begin);
-  const ChunkSpan span(allocation, begin, end);
-  std::uint64_t bytes = 0;
-  for (std::uint64_t i = span.first; i < span.end; ++i) {
-    if (allocation.chunks[i].at != Placement::host) continue;
-    bytes += std::min(end, (i + 1) * kChunk.count()) - std::max(begin, i * kChunk.count());
-  }
-  return Bytes(bytes);
-}
-
 // A long run moves something between any two launches: only what lies in an allocation that has changed is looked at.
 void RunFollower::launch(Shape& shape) {
   if (shape.touched != arrivals_) {
@@ -123,6 +124,8 @@ void RunFollower::launch(Shape& shape) {
     }
     shape.priced = placements_;
   }
+  if (shape.on_host == Bytes()) return;
+  for (const Use& use : shape.uses) use.of->host_bytes += use.on_host;
   host_bytes_ += shape.on_host;
 }
 

@@ -125,6 +125,7 @@ TopFrame frame_of(const RunPage& page, bool running, std::size_t top) {
     frame.allocations.push_back({row.allocation, Bytes(row.bytes), Bytes(row.in_hbm), Bytes(row.on_host),
                                  Bytes(row.crossed), row.span_class, text_of(row.caller)});
   }
+  if (frame.ended) take_rates_of_whole_run(frame);
   return frame;
 }
 

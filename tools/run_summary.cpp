@@ -46,14 +46,17 @@ std::string without_number(const std::string& name) {
   return stem.substr(0, dot) + std::string(kEnding);
 }
 
+// Begins as the lines of the process itself do, which stand above it.
 std::string line_for(const TraceSummary& summary) {
   using policy::format_bytes;
   policy::Bytes budget;
   for (const DeviceSummary& device : summary.devices) budget += device.totals.budget;
-  std::string text = "pid " + std::to_string(summary.header.pid) + ": " + grouped(summary.launches) + " launches, " +
-                     grouped(summary.allocations) + " allocations, moved in " + format_bytes(summary.moved_in()) +
-                     ", out " + format_bytes(summary.moved_out()) + ", managed peak " +
-                     format_bytes(summary.resident_peak());
+  std::string text = "spillway[" + std::to_string(summary.header.pid) +
+                     "] summary: " + counted(summary.launches, "launch", "launches") + ", " +
+                     counted(summary.allocations, "allocation", "allocations") + ", at most " +
+                     format_bytes(summary.live_at_peak.bytes) + " at a time, moved in " +
+                     format_bytes(summary.moved_in()) + ", out " + format_bytes(summary.moved_out()) +
+                     ", managed peak " + format_bytes(summary.resident_peak());
   if (budget > policy::Bytes() && !summary.off()) text += " of a budget of " + format_bytes(budget);
   text += ", on host peak " + format_bytes(summary.on_host_peak());
   if (summary.dropped_events + summary.dropped_frames > 0) {
@@ -135,7 +138,11 @@ void RunSummary::report() const {
     if (std::binary_search(before_.begin(), before_.end(), path)) continue;
     any = true;
     const SummaryReading reading = summarize(path);
-    complain(reading.problem ? *reading.problem : line_for(reading.summary), kSuccess);
+    if (reading.problem) {
+      complain(*reading.problem, kSuccess);
+    } else {
+      std::fprintf(stderr, "%s\n", harmless(line_for(reading.summary)).c_str());
+    }
     if (own_folder_.empty()) complain("trace: " + path, kSuccess);
   }
   if (any) return;

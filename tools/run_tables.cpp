@@ -15,8 +15,9 @@ using namespace policy;
 namespace {
 
 template <class Row>
-bool crossed_more(const Row& a, const Row& b) {
-  return a.traffic.crossed() > b.traffic.crossed();
+bool cost_more(const Row& a, const Row& b) {
+  if (a.traffic.crossed() != b.traffic.crossed()) return a.traffic.crossed() > b.traffic.crossed();
+  return a.host_bytes > b.host_bytes;
 }
 
 }  // namespace
@@ -96,6 +97,7 @@ AllocationRow RunTableMaker::row_of(const FollowedAllocation& of, const RunFollo
   row.span_class = of.span_class();
   row.in_hbm = of.in_hbm;
   row.on_host = of.on_host;
+  row.host_bytes = of.host_bytes;
   row.library = run.library(of.caller);
   if (const auto traffic = allocations_.find(of.id); traffic != allocations_.end()) row.traffic = traffic->second;
   return row;
@@ -106,10 +108,9 @@ void RunTableMaker::forget(const FollowedAllocation& freed, const RunFollower& r
   if (traffic == allocations_.end()) return;
   gone_.push_back(row_of(freed, run));
   gone_.back().freed = true;
-  gone_.back().in_hbm = gone_.back().on_host = {};
   allocations_.erase(traffic);
   if (gone_.size() < 2 * kKept) return;
-  std::nth_element(gone_.begin(), gone_.begin() + kKept, gone_.end(), crossed_more<AllocationRow>);
+  std::nth_element(gone_.begin(), gone_.begin() + kKept, gone_.end(), cost_more<AllocationRow>);
   gone_.resize(kKept);
 }
 
@@ -153,15 +154,14 @@ RunTables RunTableMaker::finish(const RunFollower& run, const trace::TraceHeader
   for (std::uint32_t id = 0; id < kernels_.size(); ++id) {
     KernelRow& row = kernels_[id];
     if (row.launches + row.traffic.moves == 0 && row.traffic.useless == Bytes()) continue;
-    row.name = id == 0 ? "(none)" : run.name({id});
+    row.name = id == 0 ? "no kernel" : run.name({id});
     if (row.name.empty()) row.name = "(function " + std::to_string(id) + ")";
     tables_.kernels.push_back(std::move(row));
   }
   graphs_.name = "(graphs and unknown)";
   if (graphs_.launches > 0) tables_.kernels.push_back(std::move(graphs_));
   std::stable_sort(tables_.kernels.begin(), tables_.kernels.end(), [](const KernelRow& a, const KernelRow& b) {
-    if (a.traffic.crossed() != b.traffic.crossed()) return crossed_more(a, b);
-    return a.host_bytes != b.host_bytes ? a.host_bytes > b.host_bytes : a.launches > b.launches;
+    return cost_more(a, b) || (!cost_more(b, a) && a.launches > b.launches);
   });
   tables_.allocations = std::move(gone_);
   for (const auto& [id, allocation] : run.live()) {
@@ -170,7 +170,7 @@ RunTables RunTableMaker::finish(const RunFollower& run, const trace::TraceHeader
     }
   }
   std::sort(tables_.allocations.begin(), tables_.allocations.end(), [](const AllocationRow& a, const AllocationRow& b) {
-    return a.traffic.crossed() != b.traffic.crossed() ? crossed_more(a, b) : a.id < b.id;
+    return cost_more(a, b) || (!cost_more(b, a) && a.id < b.id);
   });
   return std::move(tables_);
 }

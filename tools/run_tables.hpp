@@ -31,7 +31,7 @@ struct Traffic {
 };
 
 struct KernelRow {
-  std::string name;  // mangled; "(none)": moves that no launch asked for, "(graphs)"
+  std::string name;  // mangled; "no kernel": moves that no launch asked for, "(graphs)"
   std::uint64_t launches = 0;
   policy::Bytes host_bytes;   // on the host when a launch named them
   policy::Nanoseconds timed;  // of the launches that were timed
@@ -59,8 +59,9 @@ struct AllocationRow {
   policy::Backing backing = policy::Backing::device;
   std::uint16_t span_class = 0;
   bool freed = false;
-  policy::Bytes in_hbm;
+  policy::Bytes in_hbm;  // at the end, or when it was freed
   policy::Bytes on_host;
+  policy::Bytes host_bytes;  // on the host when a launch named them
   std::string library;
   Traffic traffic;
 };
@@ -74,7 +75,7 @@ struct RunTables {
   std::vector<IterationRow> iterations;      // in order
   std::uint64_t iterations_left_out = 0;
   IterationsSeen iterations_seen;
-  std::vector<AllocationRow> allocations;  // with traffic, or managed and live; most crossed first
+  std::vector<AllocationRow> allocations;  // with traffic, or managed and live; ordered as kernels are
   policy::RuleWords rule_words;            // of the policy file, by number from 1; none in older traces
   std::vector<policy::trace::RuleSeen> rules_seen;
   std::string policy_file;

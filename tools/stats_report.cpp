@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "policy/demangle.hpp"
+#include "policy/explain.hpp"
 #include "tools/text_table.hpp"
 
 namespace spillway::tools {
@@ -105,7 +106,7 @@ std::string traffic_table(const TraceSummary& summary, std::size_t width) {
                                           "GPU page faults", "CPU page faults", "probes used"};
   TextTable table({{"traffic", Align::left}, {"count"}, {"bytes"}});
   const auto add = [&table](const char* name, const CountAndBytes& of) {
-    if (of.count > 0) table.add({name, grouped(of.count), format_bytes(of.bytes)});
+    if (of.count > 0) table.add({name, grouped(of.count), of.bytes == Bytes() ? "" : format_bytes(of.bytes)});
   };
   const auto part = [&table](const char* name, Bytes bytes) {
     if (bytes != Bytes()) table.add({name, "", format_bytes(bytes)});
@@ -126,13 +127,36 @@ std::string traffic_table(const TraceSummary& summary, std::size_t width) {
     out += "  moves failed " + grouped(summary.moves_failed) + ", cancelled " + grouped(summary.moves_cancelled) +
            ", open at the end " + grouped(summary.moves_open) + "\n";
   }
+  const auto counted_by_driver = [](const CountAndBytes& of) { return of.count > 0; };
+  if (std::any_of(summary.page_traffic.begin(), summary.page_traffic.end(), counted_by_driver)) {
+    out +=
+        "  the driver's counts are of the time that CUPTI was on, and include the program's own managed memory; what "
+        "moved at other times is in none of them\n";
+  }
+  if (summary.page_traffic[static_cast<std::size_t>(PageTraffic::remote_map)].count > 0) {
+    out +=
+        "  probes used: kernels faulted on memory that was unmapped to see whether it is used; it stayed where it "
+        "was, and a fault maps 4 KiB\n";
+  }
   return out;
 }
 
+// "the window has room for it": the column says that it is why. A note and what is cancelled say it themselves.
+std::string in_words(std::size_t decision, Reason reason) {
+  static_assert(std::variant_size_v<DecisionBody> == 6);
+  constexpr std::size_t kCancelMoves = 4;
+  if (decision >= kCancelMoves) return {};
+  std::string text = reason_text(reason);
+  constexpr std::string_view kBecause = "because ";
+  if (text.starts_with(kBecause)) text.erase(0, kBecause.size());
+  return text;
+}
+
 std::string decision_table(const TraceSummary& summary, std::size_t width) {
-  TextTable table({{"decision", Align::left}, {"reason", Align::left}, {"count"}, {"bytes"}});
+  TextTable table({{"decision", Align::left}, {"reason", Align::left}, {"count"}, {"bytes"}, {"why", Align::left}});
   for (const auto& [key, of] : summary.decisions) {
-    table.add({name_of_decision(key.first), name_of(key.second), grouped(of.count), format_bytes(of.bytes)});
+    table.add({name_of_decision(key.first), name_of(key.second), grouped(of.count),
+               of.bytes == Bytes() ? "" : format_bytes(of.bytes), in_words(key.first, key.second)});
   }
   return table.empty() ? "\nDecisions: none\n" : "\n" + table.str(width);
 }

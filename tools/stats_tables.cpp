@@ -70,7 +70,7 @@ std::string class_table(const RunTables& tables, std::size_t width) {
 
 // `1 "adam moments" (training.toml:4)`.
 std::string rule_name(std::uint16_t rule, const RunTables& tables) {
-  if (rule == 0) return "none";
+  if (rule == 0) return "no rule";
   const std::string number = std::to_string(rule);
   return rule <= tables.rule_words.size() ? number + " " + tables.rule_words[rule - 1U] : number;
 }
@@ -118,7 +118,9 @@ std::string kernel_table(const RunTables& tables, std::size_t top, std::size_t w
     }
     table.add(with_traffic(std::move(cells), row.traffic));
   }
-  return table.str(width) + more(tables.kernels.size(), top, "more kernel", "more kernels");
+  return table.str(width) + more(tables.kernels.size(), top, "more kernel", "more kernels") +
+         "  moves stand with the launch at which they were decided, which need not use what moved; no kernel: decided "
+         "by none\n";
 }
 
 std::string iteration_table(const RunTables& tables, std::size_t top, std::size_t width) {
@@ -150,16 +152,24 @@ std::string iteration_table(const RunTables& tables, std::size_t top, std::size_
 }
 
 std::string allocation_table_by_traffic(const RunTables& tables, std::size_t top, std::size_t width) {
-  TextTable table(with_traffic({{"allocation"}, {"size"}, {"class", Align::left}, {"in HBM"}, {"on host"}},
+  TextTable table(with_traffic({{"allocation"},
+                                {"size"},
+                                {"class", Align::left},
+                                {"freed", Align::left},
+                                {"in HBM"},
+                                {"on host"},
+                                {"named on host"}},
                                {{"asked for by", Align::left}}));
   for (std::size_t i = 0; i < std::min(top, tables.allocations.size()); ++i) {
     const AllocationRow& row = tables.allocations[i];
-    table.add(with_traffic({std::to_string(row.id.value), format_bytes(row.bytes), class_text(row.span_class),
-                            row.freed ? "freed" : format_bytes(row.in_hbm), row.freed ? "" : format_bytes(row.on_host)},
-                           row.traffic, {harmless(row.library)}));
+    table.add(with_traffic(
+        {std::to_string(row.id.value), format_bytes(row.bytes), class_text(row.span_class), row.freed ? "yes" : "no",
+         format_bytes(row.in_hbm), format_bytes(row.on_host), format_bytes(row.host_bytes)},
+        row.traffic, {harmless(row.library)}));
   }
   if (table.empty()) return "  allocations: none moved, and none that could is live\n";
-  return table.str(width) + more(tables.allocations.size(), top, "more allocation", "more allocations");
+  return table.str(width) + more(tables.allocations.size(), top, "more allocation", "more allocations") +
+         "  in HBM, on host: at the end, or when it was freed; named on host: what was there when launches named it\n";
 }
 
 Json kernels_json(const RunTables& tables, std::size_t top) {
@@ -209,6 +219,7 @@ Json allocations_json(const RunTables& tables, std::size_t top) {
                 {"freed", row.freed},
                 {"in_hbm", row.in_hbm.count()},
                 {"on_host", row.on_host.count()},
+                {"host_bytes", row.host_bytes.count()},
                 {"caller", row.library}};
     put_traffic(one, row.traffic);
     list.push_back(std::move(one));

@@ -100,16 +100,6 @@ std::string TextTable::str(std::size_t width) const {
   return out;
 }
 
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
-
-std::string counted(std::uint64_t number, const char* one, const char* many) {
-  return grouped(number) + " " + (number == 1 ? one : many);
-}
-
 std::string harmless(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out;

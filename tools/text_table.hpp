@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "policy/size_text.hpp"
+
 namespace spillway::tools {
 
 enum class Align : std::uint8_t { left, right };
@@ -33,10 +35,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// 1234567 as "1,234,567".
-std::string grouped(std::uint64_t number);
-// "1 launch", "2,000 launches".
-std::string counted(std::uint64_t number, const char* one, const char* many);
+using policy::counted;
+using policy::grouped;
 
 // Control characters as \xNN, so that a name out of a trace cannot steer the terminal.
 std::string harmless(const std::string& text);

@@ -33,7 +33,9 @@ std::string seconds_text(Nanoseconds time, int digits) {
 
 std::string heading(const TopFrame& frame) {
   std::string out = harmless(frame.program.substr(frame.program.rfind('/') + 1)) + ", pid " +
-                    std::to_string(frame.pid) + " on " + harmless(frame.host);
+                    std::to_string(frame.pid) +
+                    (frame.asked_for == 0 ? "" : ", a child of " + std::to_string(frame.asked_for) + ",") + " on " +
+                    harmless(frame.host);
   if (!frame.rank.empty()) out += ", rank " + harmless(frame.rank);
   out += ", " + harmless(frame.state) + ", " + seconds_text(frame.time, 1);
   // What happens is known within a second.
@@ -45,7 +47,8 @@ std::string heading(const TopFrame& frame) {
 std::string progress(const TopFrame& frame) {
   char rate[32];
   std::snprintf(rate, sizeof rate, "%.0f", frame.launches_per_second);
-  std::string out = "launch " + grouped(frame.launches) + ", " + rate + " a second; ";
+  std::string out = "launch " + grouped(frame.launches) + ", " + rate +
+                    (frame.ended ? " a second over the whole run; " : " a second; ");
   if (frame.iteration == 0) return out + frame.no_iteration + "\n";
   // Of a trace they are found anew, and counted as stats does.
   out += "iteration " + grouped(frame.iteration) + (frame.trace.empty() ? ", as the policy counts," : ",") +
@@ -98,6 +101,16 @@ std::string allocation_table(const TopFrame& frame, std::size_t width) {
 
 }  // namespace
 
+void take_rates_of_whole_run(TopFrame& frame) {
+  const double seconds = static_cast<double>(frame.time.count()) / 1e9;
+  const auto rate = [seconds](std::uint64_t count) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; };
+  frame.launches_per_second = rate(frame.launches);
+  for (TopDevice& of : frame.devices) {
+    of.in_per_second = rate(of.moved_in.count());
+    of.out_per_second = rate(of.moved_out.count());
+  }
+}
+
 std::string text_of(const TopFrame& frame, const Terminal& terminal) {
   return page_for(terminal, heading(frame) + progress(frame) + device_table(frame, terminal.width) + peaks(frame) +
                                 allocation_table(frame, terminal.width));
@@ -138,6 +151,7 @@ nlohmann::ordered_json json_of(const TopFrame& frame) {
           {"trace", frame.trace},
           {"program", frame.program},
           {"pid", frame.pid},
+          {"asked_for", frame.asked_for == 0 ? frame.pid : frame.asked_for},
           {"host", frame.host},
           {"rank", frame.rank},
           {"state", frame.state},

@@ -36,14 +36,15 @@ struct TopFrame {
   std::string trace;  // path; empty: the page of the process
   std::string program, host, rank;
   std::uint64_t pid = 0;
-  std::string state;         // "running", "ended by exit", "killed"
-  std::string completeness;  // of a trace: "whole", or what is missing, with the offset; empty while it is written
+  std::uint64_t asked_for = 0;  // the process that was named, if this is a child of it
+  std::string state;            // "running", "ended by exit", "killed"
+  std::string completeness;     // of a trace: "whole", or what is missing, with the offset; empty while it is written
   bool ended = false;
   std::int64_t quiet_seconds = 0;  // since the last event; 0: the run has ended
   policy::Nanoseconds time;
   std::uint64_t launches = 0;
-  double launches_per_second = 0;
-  std::uint64_t iteration = 0;  // 0: none was found
+  double launches_per_second = 0;  // this and the devices' rates: lately; of a run that has ended, all through it
+  std::uint64_t iteration = 0;     // 0: none was found
   std::uint64_t iteration_launches = 0;
   policy::Nanoseconds iteration_took;  // the last whole one; zero: none
   std::string no_iteration;            // what to say where none was found
@@ -51,6 +52,9 @@ struct TopFrame {
   std::vector<TopDevice> devices;
   std::vector<TopAllocation> allocations;
 };
+
+// For a frame of a run that has ended: what it did in its last moments says nothing.
+void take_rates_of_whole_run(TopFrame& frame);
 
 [[nodiscard]] std::string text_of(const TopFrame& frame, const Terminal& terminal);
 [[nodiscard]] nlohmann::ordered_json json_of(const TopFrame& frame);

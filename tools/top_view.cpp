@@ -141,6 +141,7 @@ TopFrame TopView::frame(const RunFollower& run, std::size_t top) const {
     frame.allocations.push_back(
         {of->id.value, of->bytes, of->in_hbm, of->on_host, crossed(of->id), of->span_class(), run.library(of->caller)});
   }
+  if (frame.ended) take_rates_of_whole_run(frame);
   return frame;
 }
 

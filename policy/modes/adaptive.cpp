@@ -216,7 +216,10 @@ void Adaptive::judge_candidate() {
   }
   forecast_.accept();
   iterations_in_round_ = (kLeastRound + weight(last, period) - 1) / weight(last, period);
-  writer_.note({}, {}, {}, "an iteration of " + std::to_string(period.count()) + " launches was found", {});
+  writer_.note({}, {}, {},
+               "an iteration of " + std::to_string(period.count()) + (period.count() == 1 ? " launch" : " launches") +
+                   " was found",
+               {});
   // Both periods are iterations: learning from each tells what stays in between. A round has not been seen twice yet.
   if (iterations_in_round_ == 1) {
     profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_);

@@ -78,9 +78,13 @@ void say_refused(const AllocationRequest& request, const AllocationAnswer& answe
   }
   const bool host = answer.reason == policy::Reason::host_budget;
   const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
-  SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for, {} over the {} budget (memory.{}_budget)",
-                   policy::format_bytes(request.bytes), policy::format_bytes(answer.missing), host ? "host" : "device",
-                   host ? "host" : "device");
+  // Plain memory comes in the driver's blocks, so what is missing may be more than was asked for.
+  const bool rounded = !host && request.bytes < policy::kChunk && answer.missing > request.bytes;
+  SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for{}, {} over the {} budget (memory.{}_budget); {}",
+                   policy::format_bytes(request.bytes), rounded ? ", which may take a block of 2 MiB" : "",
+                   policy::format_bytes(answer.missing), host ? "host" : "device", host ? "host" : "device",
+                   host ? "raise it, or end what else uses host memory"
+                        : "raise it; `spillway doctor -- PROGRAM` says the least that works");
 }
 
 DriverMemory allocate_spilled(policy::Bytes bytes) {

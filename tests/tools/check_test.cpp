@@ -178,7 +178,7 @@ TEST(Check, ShowsWhatEachRuleWouldMatchAndWhichAreDead) {
       "  adam again         9            0     0 B         0\n"
       "  no such kernel    13            0     0 B         0\n"
       "  by class          17            0     0 B         0\n"
-      "  (no rule)                       0     0 B\n"
+      "  no rule                         0     0 B\n"
       "\n"
       "rule \"adam again\" (line 9) is dead here: all that it would match goes to rule \"states\", which comes first\n"
       "rule \"no such kernel\" (line 13) is dead here: nothing in this trace meets its conditions\n"

@@ -87,6 +87,13 @@ TEST(Command, UsageMistakesExitWithTwoAndOneLine) {
   EXPECT_THAT(says({"doctor", "--simulated"}), HasSubstr("give a program"));
   EXPECT_THAT(says({"probe", "--device", "x"}), HasSubstr("write a device number"));
   EXPECT_THAT(says({"check", "/no/such.toml"}), HasSubstr("; give the path of a policy file"));
+  // All that is missing, by the names of the usage line.
+  EXPECT_EQ(says({"top"}),
+            "spillway: missing: PID|TRACE; usage: spillway top PID|TRACE [flags]; see `spillway top --help`\n");
+  EXPECT_THAT(says({"stats"}), HasSubstr("missing: TRACE; usage"));
+  EXPECT_THAT(says({"export"}),
+              HasSubstr("missing: TRACE, --format, --output; usage: spillway export TRACE --format FORMAT"));
+  EXPECT_THAT(says({"export", "run.swt", "-o", "x"}), HasSubstr("missing: --format; usage"));
 }
 
 TEST(Command, VersionIsPrinted) {
@@ -105,6 +112,7 @@ TEST(Completion, BashCompletesCommandsFlagsAndChoices) {
   EXPECT_EQ(complete("spillway run --dev", "2"), "--device-budget\n");
   EXPECT_EQ(complete("spillway run --mode a", "3"), "alloc_prefetch arrival adaptive\n");
   EXPECT_EQ(complete("spillway completion z", "2"), "zsh\n");
+  EXPECT_EQ(complete("spillway completion m", "2"), "man\n");
   EXPECT_EQ(complete("spillway export --format s", "3"), "sqlite\n");
   EXPECT_EQ(complete("spillway stats --by k", "3"), "kernel\n");
 }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "policy/explain.hpp"
 #include "tests/support/sample_trace.hpp"
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
@@ -40,6 +41,65 @@ TEST_F(ExplainTest, JsonHasTheFigures) {
   // Asked, backed, given, and a line a move.
   EXPECT_EQ(json["lines"].size(), 36U);
   EXPECT_THAT(json["lines"].back()["outcome"].get<std::string>(), HasSubstr("4 MiB crossed to the host"));
+}
+
+// As a rule of a policy file counts them: also of plain memory, which is followed by its address alone.
+TEST_F(ExplainTest, KernelsAreListedWithTheirArguments) {
+  tests::TraceMaker maker({});
+  maker.allocate(1, policy::Bytes(4 << 20), policy::Backing::managed, {0x10000000});
+  maker.allocate(2, policy::Bytes(4 << 20), policy::Backing::device, {0x20000000});
+  maker.event(policy::FunctionSeen{{1}, "adam"});
+  policy::LaunchShapeSeen shape;
+  shape.shape = {1};
+  shape.function = {1};
+  shape.arguments = {{1, {0x20000000}}, {2, {0x10000000}}, {5, {0x10200000}}};
+  maker.event(shape);
+  maker.launch(1);
+  put("run.swt", maker.finish());
+  EXPECT_THAT(spillway({"stats", "run.swt", "--explain", "1"}).out,
+              HasSubstr("kernel  argument\n         1      1     1  adam    2, 5\n"));
+  const auto plain = nlohmann::json::parse(spillway({"stats", "run.swt", "--explain", "2", "--json"}).out);
+  EXPECT_EQ(plain["kernels"][0].at("arguments"), nlohmann::json({1}));
+}
+
+// A sentence says of what was decided, and why, one thing.
+TEST(Explain, WhatIsDoneAndWhyAgree) {
+  using namespace policy;
+  const auto said = [](DecisionBody body, Reason reason) {
+    Decision decision;
+    decision.body = std::move(body);
+    decision.cause.reason = reason;
+    return explain(decision);
+  };
+  const auto backed = [&said](Placement first, Reason reason) {
+    return said(BackAllocation{{5}, Backing::managed, first}, reason);
+  };
+  EXPECT_EQ(backed(Placement::device, Reason::window_room),
+            "allocation 5 is managed memory, in HBM at first, because the window has room for it");
+  EXPECT_EQ(
+      backed(Placement::device, Reason::window_full),
+      "allocation 5 is managed memory, part of it in HBM and the rest on the host, because the window has no room "
+      "for all of it");
+  EXPECT_EQ(backed(Placement::host, Reason::window_full),
+            "allocation 5 is managed memory, on the host at first, because the window has no room left");
+  EXPECT_EQ(backed(Placement::host, Reason::device_budget),
+            "allocation 5 is host memory, mapped, for good, because the device budget is used up");
+  // All that can spill is mapped, wherever it is.
+  const AdviseRange mapped{{5}, {}, 4_MiB, Advice::accessed_by};
+  for (const Reason reason : {Reason::window_room, Reason::window_full, Reason::rule}) {
+    EXPECT_EQ(
+        said(mapped, reason),
+        "4 MiB at offset 0 B of allocation 5 is mapped for the device, so that it never faults while it is on the "
+        "host, as all memory that can spill is");
+  }
+  EXPECT_THAT(said(mapped, Reason::hot), ::testing::EndsWith(", because it was seen in use"));
+  EXPECT_EQ(
+      said(AdviseRange{{5}, {}, 4_MiB, Advice::prefer_host}, Reason::device_budget),
+      "4 MiB at offset 0 B of allocation 5 has the host as its preferred place, because the device budget is used "
+      "up");
+  Cause cause;
+  cause.launch = {9169};
+  EXPECT_THAT(explain(cause), HasSubstr("decided at launch 9,169")) << "as the page writes numbers";
 }
 
 TEST_F(ExplainTest, AddressNamesTheLastThatHeldIt) {

@@ -169,6 +169,24 @@ TEST_F(ExportTest, SqliteHasWhatWasRefusedAndWhatFailed) {
   EXPECT_EQ(decisions[0]["n"], (1 + 5 + 3 + 1024) << 20);
 }
 
+TEST_F(ExportTest, WhatWasWrittenIsSaidInALine) {
+  put("run.swt", tests::training_trace());
+  const auto written = [this](std::vector<std::string> range) {
+    range.insert(range.begin(), {"export", "run.swt", "--format", "perfetto", "-o", "run.pftrace"});
+    return spillway(range).out;
+  };
+  EXPECT_THAT(written({}), ::testing::MatchesRegex("run.pftrace: [0-9.]+ KiB, the whole trace\n"));
+  EXPECT_THAT(written({"--iteration", "3..9"}), ::testing::EndsWith("B, iterations 3 to 9\n"));
+  EXPECT_THAT(written({"--iteration", "3"}), ::testing::EndsWith("B, iteration 3\n"));
+  EXPECT_THAT(written({"--iteration", "3..99"}), ::testing::EndsWith("B, iterations 3 to 19\n")) << "what there is";
+  EXPECT_THAT(written({"--to", "20ms"}), ::testing::EndsWith("B, the beginning to 20ms\n"));
+  // What goes to standard output is the export alone.
+  const auto csv = spillway({"export", "run.swt", "--format", "csv", "-o", "-"});
+  EXPECT_THAT(csv.out, ::testing::Not(HasSubstr("whole trace")));
+  const auto plan = spillway({"plan", "run.swt", "--device-budget", "16MiB", "-o", "plan.toml"});
+  EXPECT_THAT(plan.out, ::testing::ContainsRegex("\nplan.toml: [0-9.]+ [KM]?i?B, [0-9]+ rules?\n$"));
+}
+
 TEST_F(ExportTest, PiecesHoldWhatLiesInside) {
   put("run.swt", tests::training_trace());
   ASSERT_EQ(spillway({"export", "run.swt", "--format", "sqlite", "-o", "run.db", "--iteration", "3..4"}).exit_code, 0);

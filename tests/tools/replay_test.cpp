@@ -187,12 +187,16 @@ TEST_F(ReplayCommandTest, APlanForMoreThanTheCardHadIsForWhatItHad) {
 
 TEST_F(ReplayCommandTest, ALaunchThatThereIsNotIsNamedWithThoseThereAre) {
   put("run.swt", tests::training_trace());
-  for (const char* launch : {"480", "-1", "18446744073709551615", "18446744073709551616", "", "5x"}) {
+  const auto complaint = [this](const std::string& launch) {
     const auto result = spillway({"replay", "run.swt", "--from-launch", launch});
     EXPECT_EQ(result.exit_code, 2) << launch;
-    EXPECT_THAT(result.err, HasSubstr("\"" + std::string(launch) + "\" leaves no launch to count"));
-    EXPECT_THAT(result.err, HasSubstr("write a number from 0 to 479"));
-  }
+    EXPECT_THAT(result.err, HasSubstr("from 0 to 479"));
+    return result.err;
+  };
+  for (const std::string& launch : std::vector<std::string>{"480", "18446744073709551615", "18446744073709551616"})
+    EXPECT_THAT(complaint(launch), HasSubstr("\"" + launch + "\" leaves no launch to count"));
+  for (const std::string& launch : std::vector<std::string>{"-1", "", "5x", "abc"})
+    EXPECT_THAT(complaint(launch), HasSubstr("\"" + launch + "\" is not a whole number; write one "));
   EXPECT_THAT(spillway({"replay", "run.swt", "--from-launch", "470"}).out, HasSubstr("of the last 10 launches"));
   EXPECT_THAT(spillway({"replay", "run.swt", "--from-launch", "0"}).out, HasSubstr("of the last 480 launches"));
 }

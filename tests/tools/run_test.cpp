@@ -262,8 +262,9 @@ TEST_F(RunTest, SummarySaysWhatWasSeen) {
   auto result = run({"--summary", "sh", "-c", "exit 5"}, options);
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("30 launches, 3 allocations, moved in 2 MiB, out 4 MiB, managed peak 6 MiB of a "
-                                    "budget of 4 GiB, on host peak "));
+  EXPECT_THAT(result.err,
+              HasSubstr("spillway[4242] summary: 30 launches, 3 allocations, at most 9 MiB at a time, moved in 2 MiB, "
+                        "out 4 MiB, managed peak 6 MiB of a budget of 4 GiB, on host peak "));
   EXPECT_EQ(run({"--summary", "sh", "-c", "kill -9 $$"}, options).signal, 9);
   for (const auto& entry : fs::directory_iterator(folder_)) {
     EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("spillway-run"))) << "its own traces are removed";

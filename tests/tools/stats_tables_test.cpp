@@ -105,6 +105,71 @@ TEST_F(StatsTablesTest, FiguresGoWhereTheyBelong) {
   EXPECT_EQ(iterations[9]["complete"], true);
 }
 
+// What was on the host is told of memory that was freed too, and what was read there counts before what was not.
+TEST_F(StatsTablesTest, FreedMemoryKeepsWhereItWas) {
+  tests::TraceMaker maker({});
+  const std::uint64_t at = 0x7f0000000000;
+  for (std::uint32_t id = 1; id <= 2; ++id) {
+    maker.allocate(id, policy::Bytes(8 * kMiB), policy::Backing::managed, {at + id * 64 * kMiB});
+    maker.move(id, {}, policy::Bytes(6 * kMiB), policy::Placement::host, {});
+    maker.move(id, policy::Bytes(6 * kMiB), policy::Bytes(2 * kMiB), policy::Placement::device, {});
+  }
+  maker.event(policy::FunctionSeen{{1}, "gemm"});
+  policy::LaunchShapeSeen shape;
+  shape.shape = {1};
+  shape.function = {1};
+  shape.arguments = {{0, {at + 2 * 64 * kMiB}}};
+  maker.event(shape);
+  for (int i = 0; i < 3; ++i) maker.launch(1);
+  for (std::uint32_t id = 1; id <= 2; ++id) {
+    maker.event(policy::FreeRequested{{id}, {}});
+    maker.event(policy::Freed{{id}, {}});
+  }
+  put("run.swt", maker.finish());
+  const json rows = json::parse(spillway({"stats", "run.swt", "--by", "allocation", "--json"}).out)["by_allocation"];
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["allocation"], 2) << "nothing crossed; its bytes were read where they are";
+  EXPECT_EQ(rows[0].at("host_bytes"), 18 * kMiB);
+  EXPECT_EQ(rows[1].at("host_bytes"), 0);
+  for (const json& row : rows) {
+    EXPECT_EQ(row["freed"], true);
+    EXPECT_EQ(row["on_host"], 6 * kMiB);
+    EXPECT_EQ(row["in_hbm"], 2 * kMiB);
+  }
+  const std::string page = spillway({"stats", "run.swt", "--by", "allocation"}).out;
+  EXPECT_THAT(page, ::testing::ContainsRegex("\n +2 +8 MiB +unknown +yes +2 MiB +6 MiB +18 MiB "));
+  EXPECT_EQ(json::parse(spillway({"stats", "run.swt", "--explain", "2", "--json"}).out)["host_bytes"], 18 * kMiB);
+}
+
+// Whose the figures are: a launch at which a move was decided need not use what moved.
+TEST_F(StatsTablesTest, TheTablesSayWhatTheirFiguresStandFor) {
+  put("run.swt", tests::training_trace());
+  EXPECT_THAT(spillway({"stats", "run.swt", "--by", "kernel"}).out,
+              HasSubstr("  moves stand with the launch at which they were decided, which need not use what moved; no "
+                        "kernel: decided by none\n"));
+  EXPECT_THAT(spillway({"stats", "run.swt", "--by", "rule"}).out, HasSubstr("\n  no rule "));
+  EXPECT_THAT(spillway({"stats", "run.swt"}).out, ::testing::ContainsRegex("\n  move +rule .* a rule says so\n"));
+}
+
+// Counts of the driver's are of a part of the run; a fault has no size.
+TEST_F(StatsTablesTest, PageTrafficSaysWhatItCounts) {
+  const auto page_of = [this](policy::PageTraffic traffic, policy::Bytes bytes) {
+    tests::TraceMaker maker({});
+    maker.event(policy::PagesObserved{traffic, {0x7f0000000000}, bytes});
+    put("run.swt", maker.finish());
+    return spillway({"stats", "run.swt"}).out;
+  };
+  std::string page = page_of(policy::PageTraffic::gpu_fault, {});
+  EXPECT_THAT(page, ::testing::ContainsRegex("\n  GPU page faults +1\n"));
+  EXPECT_THAT(page, HasSubstr("\n  the driver's counts are of the time that CUPTI was on"));
+  EXPECT_THAT(page, Not(HasSubstr("probes used")));
+  page = page_of(policy::PageTraffic::remote_map, policy::Bytes(4096));
+  EXPECT_THAT(page, ::testing::ContainsRegex("\n  probes used +1 +4 KiB\n"));
+  EXPECT_THAT(page, HasSubstr("\n  probes used: kernels faulted on memory that was unmapped"));
+  put("run.swt", tests::training_trace());
+  EXPECT_THAT(spillway({"stats", "run.swt"}).out, Not(HasSubstr("CUPTI was on")));
+}
+
 TEST_F(StatsTablesTest, AFolderOfRanksIsOneRun) {
   std::filesystem::create_directory(folder_ / "ranks");
   put("ranks/0.swt", tests::training_trace({"0", "2026-01-02T03:04:05+00:00", 10, 20}));

@@ -140,17 +140,26 @@ TEST_F(TopTest, PlainMemoryIsCountedInTheDriversBlocks) {
 
 // What came in within the last two seconds counts, what came before does not.
 TEST_F(TopTest, RatesAreOverTheLastTwoSeconds) {
-  tests::TraceMaker maker({});
-  maker.allocate(1, policy::Bytes(8 * kMebibyte), policy::Backing::managed, {0x7f0000000000});
-  maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::host, {});
-  maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::device, {});
-  maker.pass(policy::Nanoseconds(10'000'000'000));
-  maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::host, {});
-  put("run.swt", maker.finish());
+  const auto trace = [](bool ended) {
+    tests::TraceMaker maker({});
+    maker.allocate(1, policy::Bytes(8 * kMebibyte), policy::Backing::managed, {0x7f0000000000});
+    maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::host, {});
+    maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::device, {});
+    maker.pass(policy::Nanoseconds(10'000'000'000));
+    maker.move(1, {}, policy::Bytes(8 * kMebibyte), policy::Placement::host, {});
+    return ended ? maker.finish() : maker.finish_without_end();
+  };
+  put("run.swt", trace(false));
   const json frame = json::parse(spillway({"top", "run.swt", "--once", "--json"}).out);
   EXPECT_EQ(frame["devices"][0]["in_per_second"], 0.0);
   EXPECT_NEAR(frame["devices"][0]["out_per_second"].get<double>(), 4.0 * kMebibyte, 1.0);
   EXPECT_EQ(frame["devices"][0]["budget"], 0) << "none was set";
+  // The last moments of a run that has ended say nothing: then they are of all of it.
+  put("run.swt", trace(true));
+  const json whole = json::parse(spillway({"top", "run.swt", "--once", "--json"}).out);
+  EXPECT_NEAR(whole["devices"][0]["in_per_second"].get<double>(), 0.8 * kMebibyte, 0.01 * kMebibyte);
+  EXPECT_NEAR(whole["devices"][0]["out_per_second"].get<double>(), 0.8 * kMebibyte, 0.01 * kMebibyte);
+  EXPECT_THAT(spillway({"top", "run.swt", "--once"}).out, HasSubstr("launch 0, 0 a second over the whole run; "));
 }
 
 // Frame by frame while the file grows, until its end is there.
@@ -204,8 +213,12 @@ TEST_F(TopTest, AProcessIsFoundByItsOpenTrace) {
   put("run.swt", tests::sample_trace(sample));
   const auto child = shell(
       "bash -c 'exec 9>>run.swt; echo > ready; while [ ! -e done ]; do sleep 0.05; done' & "
-      "while [ ! -e ready ]; do sleep 0.05; done; $SPILLWAY top $$ --once --json; touch done; wait");
-  EXPECT_EQ(json::parse(child.out)["state"], "running") << child.err;
+      "while [ ! -e ready ]; do sleep 0.05; done; echo $$; $SPILLWAY top $$ --once; $SPILLWAY top $! --once; "
+      "touch done; wait");
+  const std::string named = child.out.substr(0, child.out.find('\n'));
+  EXPECT_THAT(child.out, ::testing::ContainsRegex("pid 4242, a child of " + named + ", on node1, running"))
+      << child.err;
+  EXPECT_THAT(child.out, HasSubstr("pid 4242 on node1, running")) << "that one was asked for";
 }
 
 TEST_F(TopTest, AProcessThatEndsWithoutAnEndIsSaidToBeKilled) {

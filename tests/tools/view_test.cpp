@@ -72,7 +72,7 @@ TEST_F(ViewSample, FiguresAreThoseOfTheTrace) {
   TableOf allocations = table_of(data, of["allocations"]["table"]);
   EXPECT_THAT(allocations["id"], ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(allocations["end"], ElementsAre(1, 0, 0, 2));
-  EXPECT_THAT(allocations["launches"], ElementsAre(0, 30, 20, 0));
+  EXPECT_THAT(allocations["launches"], ElementsAre(-1, 30, 20, 0)) << "below 2 MiB they are not recorded";
   EXPECT_THAT(allocations["moved_in"], ElementsAre(0, 2 << 20, 0, 0));
   EXPECT_THAT(allocations["moved_out"], ElementsAre(0, 4 << 20, 0, 0));
   EXPECT_THAT(allocations["populated"], ElementsAre(0, 5 << 20, 3 << 20, 0));
@@ -83,11 +83,31 @@ TEST_F(ViewSample, FiguresAreThoseOfTheTrace) {
   EXPECT_EQ(*std::max_element(residency["resident"].begin(), residency["resident"].end()), 5 << 20);
   EXPECT_EQ(residency["on_host"].back(), 5 << 20);
   const std::string evidence = inflated(unbase64(data.blocks.at(of["allocations"]["evidence"]["id"])));
-  EXPECT_THAT(evidence, HasSubstr("gemm argument 0 (20), adam argument 0 (10)\ngemm argument 1 (20)\n"));
+  EXPECT_THAT(evidence, ::testing::StartsWith("smaller than 2 MiB: launches that use it are not recorded\n"
+                                              "gemm argument 0 (20), adam argument 0 (10)\ngemm argument 1 (20)\n"));
   const std::string sentences = inflated(unbase64(data.blocks.at(of["decisions"]["sentences"][0])));
   EXPECT_THAT(sentences,
               HasSubstr("4 MiB at offset 0 B of allocation 2 goes to the host, in the background, because it "
                         "was launched on least recently\n"));
+}
+
+// Five uses of one allocation: four are named, one is counted.
+TEST_F(ViewSample, WhatIsLeftOutOfTheUsesIsCounted) {
+  spillway::tests::TraceMaker maker({});
+  maker.allocate(1, 4_MiB, Backing::managed, {0x7f0000000000});
+  LaunchShapeSeen shape;
+  shape.shape = {1};
+  shape.function = {1};
+  for (std::uint16_t argument = 0; argument < 5; ++argument)
+    shape.arguments.push_back({argument, {std::uint64_t{0x7f0000000000} + std::uint64_t{argument} * 64}});
+  maker.event(FunctionSeen{{1}, "mix"});
+  maker.event(shape);
+  maker.launch(1);
+  write(path(), maker.finish());
+  const ViewReading reading = view_trace(path());
+  ASSERT_FALSE(reading.problem) << *reading.problem;
+  const Json& evidence = reading.data.directory["allocations"]["evidence"];
+  EXPECT_THAT(inflated(unbase64(reading.data.blocks.at(evidence["id"]))), ::testing::EndsWith("(1) and 1 more use"));
 }
 
 TEST_F(ViewSample, APageHoldsAllAndNothingOfATraceEndsAnElement) {
@@ -107,14 +127,14 @@ TEST_F(ViewSample, TheCommandWritesAPageAndOnlyOverOneOfItsOwn) {
   if (page_template().empty()) return expect_remedy();
   const auto written = view({path(), "-o", path("page.html"), "--open", "no"});
   ASSERT_EQ(written.exit_code, 0) << written.err;
-  EXPECT_EQ(written.out, path("page.html") + "\n");
+  EXPECT_THAT(written.out, ::testing::MatchesRegex(path("page.html") + ": [0-9.]+ [KM]iB, the whole trace\n"));
   EXPECT_THAT(text(path("page.html")), ::testing::StartsWith(std::string(kPageMark)));
   spillway::tests::ProcessOptions in_folder;
   in_folder.folder = folder_.string();
   const auto here = [&in_folder] {
     return spillway::tests::run_process({SPILLWAY_COMMAND, "view", "sample.swt", "--open", "no"}, in_folder);
   };
-  EXPECT_EQ(here().out, "sample.swt.html\n");
+  EXPECT_THAT(here().out, ::testing::StartsWith("sample.swt.html: "));
   EXPECT_EQ(here().exit_code, 0);
   std::ofstream(path("sample.swt.html")) << "somebody's notes";
   const auto refused = here();
@@ -162,7 +182,7 @@ TEST_F(ViewSample, AFolderIsOnePageOfAllItsTraces) {
   EXPECT_EQ(torn.exit_code, 1);
   EXPECT_THAT(torn.err, HasSubstr("torn.swt: "));
   EXPECT_THAT(torn.err, HasSubstr("; left out"));
-  EXPECT_EQ(torn.out, path("page.html") + "\n");
+  EXPECT_THAT(torn.out, ::testing::MatchesRegex(path("page.html") + ": [0-9.]+ [KM]iB, 3 traces\n"));
 }
 
 // The lane of stalls tells what `stats` tells.

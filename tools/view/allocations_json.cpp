@@ -23,6 +23,9 @@ std::string other_classes(const ClassShare& said) {
   return text;
 }
 
+// The recorder keeps pointers into allocations of a chunk and more only.
+bool launches_are_recorded(const ListedAllocation& allocation) { return allocation.bytes >= kChunk; }
+
 }  // namespace
 
 std::string Allocations::function_name(std::uint32_t id) const {
@@ -41,8 +44,10 @@ std::string Allocations::evidence(const ListedAllocation& allocation) const {
     text += (i == 0 ? "" : ", ") + function_name(static_cast<std::uint32_t>(uses[i].first >> 32U)) + " argument " +
             std::to_string(uses[i].first & 0xFFFFU) + " (" + grouped(uses[i].second) + ")";
   }
-  if (uses.size() > kShown) text += " and " + std::to_string(uses.size() - kShown) + " more uses";
-  return text.empty() ? "no launch was seen to use it" : text;
+  if (uses.size() > kShown) text += " and " + counted(uses.size() - kShown, "more use", "more uses");
+  if (!text.empty()) return text;
+  return launches_are_recorded(allocation) ? "no launch was seen to use it"
+                                           : "smaller than 2 MiB: launches that use it are not recorded";
 }
 
 Json Allocations::shapes_json(Blocks& blocks) {
@@ -105,7 +110,7 @@ Json Allocations::finish(Blocks& blocks) {
     out.add(each.moved_out.count());
     populated.add(each.populated.count());
     moves.add(each.moves);
-    launches.add(each.launches);
+    launches.add(launches_are_recorded(each) ? static_cast<std::int64_t>(each.launches) : -1);
     address.add(each.address.value);
     evidences.push_back(evidence(each));
     if (const std::string others = other_classes(each.said); !others.empty())

@@ -121,10 +121,7 @@ StackLayout stack(const std::vector<ListedAllocation>& allocations) {
     if (rows[band].empty()) continue;
     const std::uint64_t height = stack_band(allocations, rows[band], layout.places);
     for (const Row row : rows[band]) layout.places[row].from += bottom;
-    layout.bands.push_back({band == kPlain ? "plain"
-                            : band == 0    ? "no class"
-                                           : std::string(kSpanClassNames[band]),
-                            bottom, bottom + height});
+    layout.bands.push_back({band == kPlain ? "plain" : std::string(kSpanClassNames[band]), bottom, bottom + height});
     bottom += height;
   }
   return layout;

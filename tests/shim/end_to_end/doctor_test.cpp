@@ -58,7 +58,7 @@ TEST(DoctorOfAProgram, ATrainingRunOnTheSharedRuntimeCanBeServed) {
   EXPECT_GE(large, 8 * kMiB);
   EXPECT_LE(device["most_bytes"], large + small);
   EXPECT_EQ(device["most_bytes_that_cannot_spill"], small);
-  EXPECT_THAT(advice_of(report), AllOf(HasSubstr("--device-budget: what was seen fits"),
+  EXPECT_THAT(advice_of(report), AllOf(HasSubstr("(no --device-budget): what was seen fits"),
                                        HasSubstr(" cannot spill, Spillway's own context takes up to 4 MiB, and moves "
                                                  "want 8 MiB\n")));
 }

@@ -144,7 +144,9 @@ TEST_P(EachMode, MapStyleMemoryEndsAtTheBudget) {
   EXPECT_EQ(result.line("still mapped, so still counted: "), "2");
   EXPECT_EQ(result.line("one came back: "), "0") << result;
   EXPECT_EQ(result.line("not two: "), "2");
-  EXPECT_THAT(result.process.err, HasSubstr("device budget (memory.device_budget)"));
+  EXPECT_THAT(result.process.err,
+              HasSubstr("device budget (memory.device_budget); raise it; `spillway doctor -- PROGRAM` "
+                        "says the least that works\n"));
 }
 
 TEST_P(EachMode, PoolMemoryEndsAtTheBudget) {
@@ -154,7 +156,9 @@ TEST_P(EachMode, PoolMemoryEndsAtTheBudget) {
   expect_good_guest(result, 24 * kMiB);
   EXPECT_EQ(result.line("refused: "), "2");
   EXPECT_EQ(result.line("again: "), "0");
-  EXPECT_THAT(result.process.err, HasSubstr("device budget (memory.device_budget)"));
+  EXPECT_THAT(result.process.err,
+              HasSubstr("device budget (memory.device_budget); raise it; `spillway doctor -- PROGRAM` "
+                        "says the least that works\n"));
 }
 
 TEST_P(EachMode, FreeAndTotalAreVirtualOrRealAsSaid) {
@@ -254,6 +258,23 @@ TEST(Settings, AMisspeltVariableIsNamedOnceWithTheNearest) {
   EXPECT_EQ(times(result.process.err, "did you mean SPILLWAY_WINDOW?"), 1) << result;
   // What the tests and the simulated device are told by is nobody's mistake.
   EXPECT_EQ(times(result.process.err, "is not a setting"), 1) << result;
+}
+
+TEST(Settings, AQuestionIsAskedAndWhatHappensIsSaid) {
+  SimulatedRun run = probe("frees", "arrival");
+  run.environment["SPILLWAY_DEVICE_BUDGET"] = "16";
+  EXPECT_THAT(run_simulated(run).process.err,
+              HasSubstr("did you mean \"16%\" or \"16MiB\"? (going on with the default)\n"));
+}
+
+// A small request may take a block of the driver's: what is missing is more than was asked for.
+TEST(Settings, ABudgetTooSmallForASmallRequestSaysWhy) {
+  SimulatedRun run = probe("", "arrival", "2MiB");
+  run.command = {TRAIN_ADAM, "--layers", "2", "--width", "512", "--batch", "16", "--steps", "2"};
+  run.environment["SPILLWAY_SIMULATED_KERNELS"] = SPILLWAY_TWINS;
+  EXPECT_THAT(run_simulated(run).process.err,
+              testing::ContainsRegex("[0-9.]+ K?i?B asked for, which may take a block of 2 MiB, "
+                                     "2 MiB over the device budget"));
 }
 
 TEST(Settings, ATraceThatGotAnotherNameIsNamed) {

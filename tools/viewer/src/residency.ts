@@ -110,6 +110,10 @@ export class Residency {
     if (!(step > 0)) step = 1;
     const at: number[] = [];
     for (let value = Math.ceil(from / step) * step; value <= to; value += step) at.push(value);
+    // Where most of the height is the host's, the device has one level all the same.
+    const above = 2 ** Math.floor(Math.log2(to));
+    const pixels = (above / (to - from)) * (this.holder.clientHeight - 44);
+    if (!at.some((value) => value > 0) && pixels >= 12) at.push(above);
     return at;
   }
 

@@ -224,7 +224,7 @@ export class Story {
       ["kind", `${this.trace.kind(row)}, device ${of.device[row]}${of.address[row] > 0 ? `, at 0x${of.address[row].toString(16)}` : ""}`],
       ["class", this.classText(row)],
       ["used by", this.trace.evidence[row] ?? ""],
-      ["launches", units.count(of.launches[row])],
+      ["launches", of.launches[row] < 0 ? "not recorded" : units.count(of.launches[row])],
       ["moved in, out", `${units.bytes(of.moved_in[row])}, ${units.bytes(of.moved_out[row])}`],
       ["first placed", units.bytes(of.populated[row])],
     ];

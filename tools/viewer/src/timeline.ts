@@ -104,8 +104,11 @@ export class Timeline extends Panel {
     for (let i = first; i + 1 < last; i++) {
       if (!this.trace.isIteration(i)) continue;
       const [x, next] = [this.x(times[i]), this.x(times[i + 1])];
-      context.fillStyle = i % 2 === 0 ? look().unplaced : look().ground;
+      // Neighbours differ, and none looks like a gap.
+      context.fillStyle = look().unplaced;
+      context.globalAlpha = i % 2 === 0 ? 1 : 0.5;
       context.fillRect(x, band.top, next - x, band.height);
+      context.globalAlpha = 1;
       context.fillStyle = look().line;
       context.fillRect(x, band.top, 1, band.height);
       context.fillRect(next - 1, band.top, 1, band.height);
