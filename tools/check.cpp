@@ -87,6 +87,29 @@ Json rule_json(const Rule& rule, const std::optional<CheckedTrace>& trace) {
   return out;
 }
 
+// How the table counts, where that is not what one would expect.
+std::string counting_notes(const PolicyFile& file, const CoverageReport& coverage) {
+  std::string out;
+  if (coverage.shared > 0)
+    out +=
+        "note: which rule comes first is decided kernel by kernel, so an allocation counts in every rule that decides "
+        "it for some kernel; more than one does for " +
+        counted(coverage.shared, "allocation") + "\n";
+  if (coverage.small.allocations > 0)
+    out += "note: a rule changes nothing for memory smaller than " + format_bytes(kChunk) +
+           ", which stays plain device memory: " + counted(coverage.small.allocations, "allocation") +
+           " of those with a rule, " + format_bytes(coverage.small.bytes) +
+           " in all; a trace does not have which launches use it, so those count for no rule\n";
+  const bool by_class =
+      std::any_of(file.rules.begin(), file.rules.end(), [](const Rule& rule) { return !rule.match.classes.empty(); });
+  if (by_class && coverage.names_classes)
+    out +=
+        "note: a trace names the class of memory only where the run moved it, so a rule on classes matches at least "
+        "what is counted here, and more in a run; `spillway stats --by rule` on a run under this file says what it "
+        "did\n";
+  return out.empty() ? out : "\n" + out;
+}
+
 std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace, std::size_t width) {
   const CoverageReport& coverage = trace.coverage;
   std::string out = "\n" + harmless(trace.path) + " (" + trace.state +
@@ -101,16 +124,7 @@ std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace, std
     if (use.dead()) dead += dead_sentence(rule, use, trace, file) + "\n";
   }
   table.add({"no rule", "", grouped(coverage.no_rule.allocations), format_bytes(coverage.no_rule.bytes), ""});
-  const bool by_class =
-      std::any_of(file.rules.begin(), file.rules.end(), [](const Rule& rule) { return !rule.match.classes.empty(); });
-  std::string note;
-  if (by_class && coverage.names_classes) {
-    note =
-        "\nnote: a trace names the class of memory only where the run moved it, so a rule on classes matches at least "
-        "what is counted here, and more in a run; `spillway stats --by rule` on a run under this file says what it "
-        "did\n";
-  }
-  return out + table.str(width) + note + (dead.empty() ? "" : "\n" + dead);
+  return out + table.str(width) + counting_notes(file, coverage) + (dead.empty() ? "" : "\n" + dead);
 }
 
 }  // namespace
@@ -149,6 +163,9 @@ std::string check_json(const PolicyFileReading& reading, std::string_view file_n
                     {"launches", coverage.launches},
                     {"allocations_without_rule", coverage.no_rule.allocations},
                     {"bytes_without_rule", coverage.no_rule.bytes.count()},
+                    {"small_allocations_with_rule", coverage.small.allocations},
+                    {"small_bytes_with_rule", coverage.small.bytes.count()},
+                    {"allocations_of_several_rules", coverage.shared},
                     {"names_classes", coverage.names_classes}};
   }
   // Names in a file or trace are bytes; what is no UTF-8 is replaced, not an exception.

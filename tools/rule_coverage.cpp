@@ -69,6 +69,7 @@ void RuleCoverage::requested(const AllocationRequested& request) {
                 {},
                 matcher_.allocation_rules(request, library, order),
                 std::vector<bool>(report_.rules.size()),
+                0,
                 {}};
   ++report_.allocations;
   report_.bytes += request.bytes;
@@ -155,9 +156,13 @@ void RuleCoverage::decide(Allocation& allocation, const RuleSet& holding) {
     if (use.lost_to == 0) use.lost_to = static_cast<std::uint16_t>(first + 1);
   }
   if (allocation.decided_by[first]) return;
-  if (std::find(allocation.decided_by.begin(), allocation.decided_by.end(), true) == allocation.decided_by.end()) {
+  ++allocation.deciders;
+  if (allocation.deciders == 1) {
     --undecided_;
     undecided_bytes_ -= allocation.bytes;
+    if (allocation.bytes < kChunk) ++report_.small.allocations, report_.small.bytes += allocation.bytes;
+  } else if (allocation.deciders == 2) {
+    ++report_.shared;
   }
   allocation.decided_by[first] = true;
   ++report_.rules[first].allocations;

@@ -32,6 +32,8 @@ struct CoverageReport {
   policy::Bytes bytes;
   std::uint64_t launches = 0;
   RuleUse no_rule;             // allocations that no rule decides
+  RuleUse small;               // of those that rules decide, the ones that stay plain whatever a rule says
+  std::uint64_t shared = 0;    // allocations that more than one rule decides, each for other kernels
   bool names_classes = false;  // some decision says which class a span has; else rules on classes cannot be judged
 };
 
@@ -53,6 +55,7 @@ class RuleCoverage {
     policy::Address address;
     policy::RuleSet allowed;                      // by size, order, caller, device
     std::vector<bool> decided_by;                 // by rule
+    std::size_t deciders = 0;                     // of them, so many
     std::map<std::uint64_t, ClassRange> classes;  // by offset, as the trace's decisions name them
   };
   // What the rules say about one shape, until memory or classes change.

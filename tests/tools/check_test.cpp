@@ -186,6 +186,31 @@ TEST(Check, ShowsWhatEachRuleWouldMatchAndWhichAreDead) {
       "mode adaptive that spills and repeats (a smaller --device-budget, more steps)\n");
 }
 
+TEST(Check, SmallMemoryIsSaidToStayWhereItIs) {
+  const PolicyFileReading reading = read(rule("all", "size = \"0..\"", kPlaces));
+  RecordedRun run(reading.file.rules);
+  const auto text = [&] { return check_text(reading, "p.toml", CheckedTrace{"run.swt", "whole", run.report()}); };
+  EXPECT_THAT(text(), Not(HasSubstr("changes nothing")));
+  run.allocate(4, 4_KiB, 1, 0x2000'0000'0000);
+  run.allocate(5, 2_MiB, 1, 0x3000'0000'0000);
+  EXPECT_THAT(text(), HasSubstr("stays plain device memory: 1 allocation of those with a rule, 4 KiB in all"));
+  EXPECT_EQ(run.report().small.allocations, 1U);
+}
+
+TEST(Check, AnAllocationOfSeveralRulesIsSaidToCountInEach) {
+  const PolicyFileReading reading =
+      read(rule("adam", "kernel = \"*adam*\"", kPlaces) + rule("scale", "kernel = \"scale\"", kPlaces));
+  RecordedRun run(reading.file.rules);
+  const auto text = [&] { return check_text(reading, "p.toml", CheckedTrace{"run.swt", "whole", run.report()}); };
+  run.launch(2);
+  EXPECT_THAT(text(), Not(HasSubstr("counts in every rule")));
+  run.launch(1);
+  run.launch(1);
+  EXPECT_THAT(text(), HasSubstr("counts in every rule that decides it for some kernel; more than one does for 1 "
+                                "allocation\n"));
+  EXPECT_EQ(run.report().shared, 1U);
+}
+
 TEST(Check, CountsOfRulesOnClassesAreSaidToBeTheLeast) {
   const PolicyFileReading reading = read(rule("states", "class = \"optimizer\"", kPlaces));
   CoverageReport coverage;
