@@ -233,6 +233,9 @@ const Settings& Engine::settings() const { return state_->settings; }
 std::uint64_t Engine::ignored_events() const { return state_->ignored; }
 LaunchNumber Engine::launches() const { return state_->launches; }
 bool Engine::wants_page_hits() const { return state_->mode && state_->mode->wants_page_hits(); }
+UseFound Engine::found(AllocationId allocation) const {
+  return state_->mode ? state_->mode->found(allocation) : UseFound::nothing;
+}
 IterationProgress Engine::progress() const { return state_->mode ? state_->mode->progress() : IterationProgress(); }
 
 const std::string& Engine::library(CallerId caller) const {

@@ -20,6 +20,7 @@
 #include "policy/forecast.hpp"
 #include "policy/rule.hpp"
 #include "policy/settings.hpp"
+#include "policy/use_found.hpp"
 
 namespace spillway::policy {
 
@@ -82,6 +83,8 @@ class Engine {
 
   // Whether telemetry shall tell of pages that faults map (PageTraffic::remote_map).
   [[nodiscard]] bool wants_page_hits() const;
+  // What the mode has found of live memory. Looks at the whole latest profile.
+  [[nodiscard]] UseFound found(AllocationId allocation) const;
 
   // Slow, complete check of every invariant; the text names the first one broken, empty if all hold. Tests and fuzzers.
   [[nodiscard]] std::string check_invariants() const;

@@ -61,12 +61,39 @@ std::vector<FinalPlacement> lasting(const ReplayResult& result) {
   return all;
 }
 
-std::string why_no_rule(const std::vector<FinalPlacement>& placements) {
+// Of what is large enough for a rule.
+Bytes used_in_parts(const std::vector<FinalPlacement>& placements) {
+  Bytes bytes;
+  for (const FinalPlacement& placement : placements) {
+    if (placement.bytes >= kWorthARule && placement.found == UseFound::in_parts) bytes += placement.bytes;
+  }
+  return bytes;
+}
+
+std::string in_parts_sentence(Bytes bytes) {
+  return "No rule for " + format_bytes(bytes) +
+         " that may be used in parts, as caches and tables are: the run finds which are in use, and brings those in.";
+}
+
+// What is in HBM without a rule needs none.
+bool all_fits(const ReplayResult& result, const std::vector<FinalPlacement>& placements) {
+  return result.measured.model.crossed() == 0 &&
+         std::all_of(placements.begin(), placements.end(),
+                     [](const FinalPlacement& placement) { return placement.on_host == Bytes(); });
+}
+
+std::string why_no_rule(const ReplayResult& result, const std::vector<FinalPlacement>& placements) {
   if (placements.empty())
     return "No rule: no allocation that can spill was there at the end or for half of the launches.";
-  const bool large = std::any_of(placements.begin(), placements.end(),
-                                 [](const FinalPlacement& placement) { return placement.bytes >= kWorthARule; });
-  if (!large) return "No rule: no allocation that lasted has " + format_bytes(kWorthARule) + " or more.";
+  if (all_fits(result, placements)) return "No rule: under this budget everything is in HBM.";
+  std::vector<FinalPlacement> large = placements;
+  std::erase_if(large, [](const FinalPlacement& placement) { return placement.bytes < kWorthARule; });
+  if (large.empty()) return "No rule: no allocation that lasted has " + format_bytes(kWorthARule) + " or more.";
+  const bool nothing_found = std::all_of(
+      large.begin(), large.end(), [](const FinalPlacement& placement) { return placement.found == UseFound::nothing; });
+  if (nothing_found)
+    return "No rule: this trace is too short to tell what earns a place in HBM; record more launches of what repeats.";
+  if (const Bytes parts = used_in_parts(large); parts > Bytes()) return in_parts_sentence(parts);
   return "No rule: no allocation of " + format_bytes(kWorthARule) +
          " or more was wholly in HBM or wholly on the host; what is hot in them is found during the run.";
 }
@@ -75,7 +102,7 @@ std::string why_no_rule(const std::vector<FinalPlacement>& placements) {
 void add_allocation_rules(Plan& plan, const std::vector<FinalPlacement>& placements) {
   enum class Where : std::uint8_t { mixed, host, device };
   const auto where = [](const FinalPlacement& placement) {
-    if (placement.bytes < kWorthARule) return Where::mixed;
+    if (placement.bytes < kWorthARule || placement.found != UseFound::as_whole) return Where::mixed;
     if (placement.on_host == placement.bytes) return Where::host;
     return placement.in_hbm == placement.bytes ? Where::device : Where::mixed;
   };
@@ -92,7 +119,8 @@ void add_allocation_rules(Plan& plan, const std::vector<FinalPlacement>& placeme
     if (here != Where::mixed) {
       Rule rule;
       const auto first = placements[i].order, last = placements[end - 1].order;
-      rule.name = "allocations " + std::to_string(first) + " to " + std::to_string(last);
+      rule.name = first == last ? "allocation " + std::to_string(first)
+                                : "allocations " + std::to_string(first) + " to " + std::to_string(last);
       rule.match.order_first = {first};
       rule.match.order_last = {last};
       rule.match.size_least = least;
@@ -113,15 +141,20 @@ Plan make_plan(const ReplayResult& result, const Settings& settings) {
   plan.file.settings.mode = ModeName::adaptive;
   plan.file.settings.trace_path.clear();
   plan.file.settings.trace_max_size = {};
-  plan.title =
-      std::string(kPlanMark) + " It only gives the next run a head start; every line may be changed or removed.";
-  // What is known of single allocations comes first: the first rule that matches wins.
+  plan.title = std::string(kPlanMark) +
+               " Every line may be changed or removed. A place holds for the whole run; what has no rule is placed by "
+               "what the run finds.";
   const std::vector<FinalPlacement> placements = lasting(result);
-  add_allocation_rules(plan, placements);
-  add_class_rules(plan, result);
+  // What is known of single allocations comes first: the first rule that matches wins.
+  if (!all_fits(result, placements)) {
+    add_allocation_rules(plan, placements);
+    add_class_rules(plan, result);
+  }
   if (plan.file.rules.empty()) {
-    plan.why_no_rule = why_no_rule(placements);
+    plan.why_no_rule = why_no_rule(result, placements);
     plan.title += "\n" + plan.why_no_rule;
+  } else if (const Bytes parts = used_in_parts(placements); parts > Bytes()) {
+    plan.title += "\n" + in_parts_sentence(parts);
   }
   return plan;
 }

@@ -1,5 +1,6 @@
-// From a replay to a policy file for the next run: what turned out to be cold starts on the host, what turned out to be
-// hot starts in HBM. Nothing in it is needed for a right result; a person may edit all of it.
+// From a replay to a policy file for the next run: what turned out to be cold stays on the host, what turned out to be
+// hot stays in HBM. What may be used in parts gets no rule, as a place for all of it would keep the run from looking
+// for those in use. Nothing in it is needed for a right result; a person may edit all of it.
 #pragma once
 
 #include <string>

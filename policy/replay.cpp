@@ -63,6 +63,7 @@ class Run {
   void cancel(AllocationId allocation);
   [[nodiscard]] ReplayFigures figures() const;
   void note_uses(LaunchNumber number, LaunchShapeId shape);
+  void note_found(AllocationId id);
   void note_free(AllocationId id);
   [[nodiscard]] std::optional<FinalPlacement> placement(AllocationId id, std::uint32_t order) const;
   [[nodiscard]] Bounds bounds() const;
@@ -90,6 +91,7 @@ class Run {
     std::uint32_t order = 0;  // of the request, from 1
     std::uint64_t born = 0;
     std::optional<std::uint64_t> freed;
+    UseFound found = UseFound::nothing;  // when its free was asked for: afterwards nobody knows it
   };
   // Uses by a shape, as of an epoch of the card.
   struct KnownUses {
@@ -151,11 +153,12 @@ void Run::take(const Event& event) {
     if (const auto* asked = std::get_if<AllocationRequested>(&event.body)) {
       requests_.push_back(asked->allocation);
       if (asked->kind == AllocationKind::stretchable) stretchable_.insert(asked->allocation);
-      lives_[asked->allocation] = {static_cast<std::uint32_t>(requests_.size()), launches_.size() - 1, {}};
+      lives_[asked->allocation] = {static_cast<std::uint32_t>(requests_.size()), launches_.size() - 1, {}, {}};
     }
     if (const auto* device = std::get_if<DeviceSeen>(&event.body); device != nullptr && device->device.value == 0)
       total_ = device->total;
     if (going != nullptr && refused_.contains(going->allocation)) return;
+    if (going != nullptr && options_.keep == ReplayOptions::Keep::decisions) note_found(going->allocation);
     tell(event.body);
   }
 }
@@ -244,11 +247,21 @@ void Run::settle(const AllocationSettled& event) {
   result_.plain_peak = std::max(result_.plain_peak, engine_.totals({0}).plain);
 }
 
+// Before the engine forgets it. Of what may have been there for half of all launches: asking takes long.
+void Run::note_found(AllocationId id) {
+  const auto life = lives_.find(id);
+  const std::uint64_t launches = launches_.size() - 1;
+  if (life != lives_.end() && 2 * (launches - life->second.born) >= launches) life->second.found = engine_.found(id);
+}
+
 // Before the card forgets it.
 void Run::note_free(AllocationId id) {
   Life& life = lives_[id];
   life.freed = launches_.size() - 1;
-  if (const auto where = placement(id, life.order)) freed_.emplace_back(*where, *life.freed - life.born);
+  if (auto where = placement(id, life.order)) {
+    where->found = life.found;
+    freed_.emplace_back(*where, *life.freed - life.born);
+  }
   card_.free(id);
 }
 
@@ -351,7 +364,7 @@ Bounds Run::bounds() const {
 std::optional<FinalPlacement> Run::placement(AllocationId id, std::uint32_t order) const {
   const CardAllocation* allocation = card_.find(id);
   if (allocation == nullptr || allocation->chunks.empty()) return std::nullopt;
-  FinalPlacement placement{id, order, allocation->bytes, {}, {}};
+  FinalPlacement placement{id, order, allocation->bytes, {}, {}, {}};
   for (std::uint32_t i = 0; i < allocation->chunks.size(); ++i) {
     const Bytes bytes = std::min(kChunk, allocation->bytes - kChunk * i);
     const Placement at = allocation->chunks[i].at;
@@ -381,7 +394,10 @@ ReplayResult Run::result() {
   m.model.remote_write -= b.model.remote_write;
   m.model.faulted -= b.model.faulted;
   for (std::uint32_t order = 1; order <= requests_.size(); ++order) {
-    if (const auto where = placement(requests_[order - 1], order)) result_.placements.push_back(*where);
+    auto where = placement(requests_[order - 1], order);
+    if (!where) continue;
+    if (options_.keep == ReplayOptions::Keep::decisions) where->found = engine_.found(where->allocation);
+    result_.placements.push_back(*where);
   }
   for (const auto& [where, launches] : freed_) {
     if (2 * launches >= launches_.size() - 1) result_.freed.push_back(where);

@@ -39,13 +39,14 @@ struct ReplayFigures {
   std::uint64_t launches = 0;
 };
 
-// Where the pages of an allocation are at the end, or were when it was freed.
+// Where the pages of an allocation are at the end, or were when it was freed, and what was found of their use then.
 struct FinalPlacement {
   AllocationId allocation;
   std::uint32_t order = 0;  // of the request, from 1
   Bytes bytes;
   Bytes in_hbm;
   Bytes on_host;
+  UseFound found = UseFound::nothing;  // if decisions are kept
 };
 
 struct ReplayResult {

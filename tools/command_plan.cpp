@@ -54,7 +54,13 @@ class PlanCommand : public Command {
     as_recorded.bounds = policy::ReplayOptions::WithBounds::no;
     if (const auto problem = try_replay(trace_, trace, {{"recorded", {trace.settings, {}}}}, as_recorded, recorded))
       return complain(*problem, kFailure);
-    const policy::ReplayResult& replayed = replays.front().result;
+    policy::ReplayResult& replayed = replays.front().result;
+    // What the recorded run probed the next one will as well: it may have known by times, which a replay has not.
+    for (auto* placements : {&replayed.placements, &replayed.freed}) {
+      for (policy::FinalPlacement& placement : *placements) {
+        if (trace.probed.contains(placement.allocation)) placement.found = policy::UseFound::in_parts;
+      }
+    }
     std::string remark = budget_remark(replayed);
     if (!remark.empty()) settings.device_budget = request.budget = policy::SizeOrShare{replayed.budget};
     policy::Plan plan = policy::make_plan(replayed, settings);

@@ -4,6 +4,7 @@
 
 #include "tools/names.hpp"
 #include "tools/run_follower.hpp"
+#include "tools/simulated_device/device_name.hpp"
 #include "tools/trace_source.hpp"
 
 namespace spillway::tools {
@@ -21,6 +22,10 @@ std::optional<std::string> read_events(const std::string& path, TraceEvents& eve
       if (run.iteration() > 1) events.iteration_launches = run.launches() - began;
       began = run.launches();
     }
+    if (record.kind == trace::RecordKind::decision) {
+      const auto* advised = std::get_if<AdviseRange>(&record.decision.body);
+      if (advised != nullptr && advised->advice == Advice::probe) events.probed.insert(advised->allocation);
+    }
     if (record.kind != trace::RecordKind::event) return;
     events.events.push_back(record.event);
     if (const auto* dropped = std::get_if<EventsDropped>(&record.event.body)) events.dropped += dropped->count;
@@ -32,6 +37,11 @@ std::optional<std::string> read_events(const std::string& path, TraceEvents& eve
     events.state = completeness(reader);
     events.iterations = run.iterations();
     in_header = reader.header().devices;
+    events.ruled = !reader.header().rules.empty();
+    for (const DeviceTotals& totals : run.devices()) {
+      events.moved_in += totals.moved_in;
+      events.moved_out += totals.moved_out;
+    }
     events.costs = costs_of_trace(reader.header());
     events.settings = settings_of(reader.header());
   };
@@ -43,6 +53,10 @@ std::optional<std::string> read_events(const std::string& path, TraceEvents& eve
     });
     if (!seen) events.events.insert(events.events.begin(), Event{{}, *device});
   }
+  events.simulated = std::any_of(events.events.begin(), events.events.end(), [](const Event& event) {
+    const auto* device = std::get_if<DeviceSeen>(&event.body);
+    return device != nullptr && device->name.starts_with(simulated::kDeviceName);
+  });
   return std::nullopt;
 }
 

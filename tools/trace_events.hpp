@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct TraceEvents {
   IterationsSeen iterations;  // as stats finds them
   std::uint64_t iteration_launches = 0;  // of the last whole one; 0: there was none
   std::uint64_t dropped = 0;             // events the recorder dropped: the replay is not exact
+  // What the recorded run did, which a replay decides anew.
+  bool simulated = false;  // on a simulated device: its times say nothing of a GPU
+  bool ruled = false;      // under rules, which the trace does not hold
+  policy::Bytes moved_in;  // over the link, by moves
+  policy::Bytes moved_out;
+  std::set<policy::AllocationId> probed;
 };
 
 // Devices that only the header names are put in front. Returns what is wrong with a file that cannot be read.

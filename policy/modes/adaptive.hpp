@@ -47,6 +47,7 @@ class Adaptive : public Arrival {
   [[nodiscard]] LaunchCount iteration() const override { return forecast_.period(); }
   [[nodiscard]] IterationProgress progress() const override { return progress_; }
   [[nodiscard]] bool wants_page_hits() const override { return sparse_.wants_page_hits(); }
+  [[nodiscard]] UseFound found(AllocationId allocation) const override;
   [[nodiscard]] const Forecast& forecast() const { return forecast_; }
   [[nodiscard]] const Classes& classes() const { return classes_; }
 

@@ -160,6 +160,18 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
   for (const std::uint32_t index : exchange.in) in_.push_back(move(index, Placement::device, Reason::worth));
 }
 
+// Without telemetry as well: the next run may have it.
+UseFound Adaptive::found(AllocationId allocation) const {
+  if (planned_at_ == 0) return UseFound::nothing;
+  if (books_.settings.probes == Switch::off) return UseFound::as_whole;
+  const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat(), needs_};
+  const std::vector<SparseRange> ranges = sparse_candidates(learned, {book_, functions_, crossings_, costs_});
+  const bool candidate = std::any_of(ranges.begin(), ranges.end(), [allocation](const SparseRange& range) {
+    return range.chunks.allocation == allocation;
+  });
+  return candidate ? UseFound::in_parts : UseFound::as_whole;
+}
+
 void Adaptive::note_classes() {
   std::string text = "classes:";
   for (std::size_t i = 0; i < kSpanClassNames.size(); ++i) {

@@ -15,6 +15,7 @@
 #include "policy/forecast.hpp"
 #include "policy/residency.hpp"
 #include "policy/settings.hpp"
+#include "policy/use_found.hpp"
 
 namespace spillway::policy {
 
@@ -103,6 +104,11 @@ class Mode {
   [[nodiscard]] virtual IterationProgress progress() const { return {}; }
   // Whether it has a use for PageTraffic::remote_map.
   [[nodiscard]] virtual bool wants_page_hits() const { return false; }
+  // Of live memory. Looks at the whole latest profile.
+  [[nodiscard]] virtual UseFound found(AllocationId allocation) const {
+    (void)allocation;
+    return UseFound::nothing;
+  }
   // Plain memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.
   virtual void make_room(DeviceIndex device, Bytes bytes) = 0;
 

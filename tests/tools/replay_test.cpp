@@ -22,13 +22,15 @@ TraceEvents trace(std::uint64_t layer_mib = 16) {
   return events;
 }
 
-std::vector<NamedReplay> replays(const TraceEvents& events, std::uint64_t budget_mib = 400) {
+std::vector<NamedReplay> replays(const TraceEvents& events, std::uint64_t budget_mib = 400,
+                                 policy::ReplayOptions::Keep keep = policy::ReplayOptions::Keep::figures) {
   std::vector<NamedPolicy> policies(3);
   EXPECT_FALSE(load_policy("adaptive", policies[0]));
   EXPECT_FALSE(load_policy("arrival", policies[1]));
   EXPECT_FALSE(load_policy("demand", policies[2]));
   ReplayRequest request;
   request.budget = policy::SizeOrShare{policy::Bytes(budget_mib << 20)};
+  request.keep = keep;
   return replay_all(events, policies, request);
 }
 
@@ -79,8 +81,8 @@ TraceEvents trace_with_frees(std::uint64_t layer_mib) {
 }
 
 TEST(Replay, FreesAtTheEndChangeNeitherBoundNorPlan) {
-  const auto kept = replays(trace(32), 800);
-  const auto freed = replays(trace_with_frees(32), 800);
+  const auto kept = replays(trace(32), 800, policy::ReplayOptions::Keep::decisions);
+  const auto freed = replays(trace_with_frees(32), 800, policy::ReplayOptions::Keep::decisions);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     EXPECT_GT(kept[i].result.bounds.traffic, 0);
     EXPECT_NEAR(freed[i].result.bounds.traffic, kept[i].result.bounds.traffic, 1) << kept[i].name;
@@ -95,15 +97,22 @@ TEST(Replay, FreesAtTheEndChangeNeitherBoundNorPlan) {
   EXPECT_TRUE(freed[0].result.placements.empty());
 }
 
+std::size_t times_in(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
 TEST(Replay, APlanWithoutRulesSaysWhy) {
   policy::ReplayResult result;
   const auto why = [&] { return policy::make_plan(result, {}); };
   EXPECT_THAT(why().why_no_rule, HasSubstr("no allocation that can spill"));
   EXPECT_THAT(policy::write_plan(why()), HasSubstr("# No rule: no allocation that can spill"));
   const policy::Bytes size{std::uint64_t{64} << 20}, half{std::uint64_t{32} << 20};
-  result.freed = {{{1}, 1, size, half, half}};
+  result.measured.model.remote_read = 1;
+  result.freed = {{{1}, 1, size, half, half, policy::UseFound::as_whole}};
   EXPECT_THAT(why().why_no_rule, HasSubstr("wholly"));
-  result.freed = {{{1}, 1, size, {}, size}};
+  result.freed = {{{1}, 1, size, {}, size, policy::UseFound::as_whole}};
   EXPECT_EQ(why().why_no_rule, "");
 }
 
@@ -183,6 +192,32 @@ TEST_F(ReplayCommandTest, APlanForMoreThanTheCardHadIsForWhatItHad) {
   EXPECT_THAT(result.err, HasSubstr(": 500 GiB asked for, no more was free on the recorded card"));
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("device_budget = \"500GiB\"")));
   EXPECT_THAT(result.out, HasSubstr("device_budget = "));
+}
+
+// What a recorded run knew by its times a replay does not know: its probes are in the trace.
+TEST_F(ReplayCommandTest, APlanHasNoPlaceForWhatTheRecordedRunProbed) {
+  const policy::testing::Workload work = policy::testing::mlp_adam(12, policy::Bytes(std::uint64_t{64} << 20), 40);
+  const auto recorded = [&](bool probes) {
+    tests::TraceMaker maker(policy::trace::TraceHeader{});
+    for (const policy::Event& event : work.events) {
+      maker.event(event.body);
+      const auto* settled = std::get_if<policy::AllocationSettled>(&event.body);
+      if (settled == nullptr || !probes) continue;
+      policy::Cause cause;
+      cause.reason = policy::Reason::sparse;
+      maker.decide(cause, policy::AdviseRange{settled->allocation, {}, policy::kChunk, policy::Advice::probe});
+    }
+    return maker.finish();
+  };
+  const auto planned = [&](const std::string& trace) {
+    const auto result = spillway({"plan", trace, "--device-budget", "2GiB"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const std::string none = planned(put("none.swt", recorded(false))), all = planned(put("all.swt", recorded(true)));
+  EXPECT_GT(times_in(none, "\nplace = \"host\""), 0u);
+  EXPECT_EQ(times_in(all, "\nplace = "), 0u);
+  EXPECT_THAT(all, HasSubstr("No rule for 3 GiB that may be used in parts"));
 }
 
 TEST_F(ReplayCommandTest, ALaunchThatThereIsNotIsNamedWithThoseThereAre) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tools/simulated_device/contexts.hpp"
+#include "tools/simulated_device/device_name.hpp"
 #include "tools/simulated_device/world.hpp"
 
 namespace spillway::simulated::driver {
@@ -121,7 +122,7 @@ CUresult device_get_count(int* count) {
 CUresult device_get_name(char* name, int length, CUdevice device) {
   SPILLWAY_RETURN_IF_FAILED(need_device(device));
   if (name == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  std::snprintf(name, static_cast<std::size_t>(length), "Spillway simulated device %d", device);
+  std::snprintf(name, static_cast<std::size_t>(length), "%s %d", kDeviceName, device);
   return CUDA_SUCCESS;
 }
 
