@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 #include "policy/size_text.hpp"
@@ -17,7 +18,8 @@ namespace {
 constexpr std::uint64_t kLaunchesAtATime = 256;
 // Of the recorded run's modelled time, what must be waiting before waiting is what is corrected.
 constexpr double kWaits = 0.1;
-constexpr double kMostCorrection = 20;
+// Times that waiting can take of what it is said to; what a recording took beyond is the program's own time.
+constexpr double kMostWaiting = 20;
 // A recording faster than this share of its own computing is of a program that never waits for its launches: its clock
 // says when it asked for them, not when they ran.
 constexpr double kRanAhead = 0.5;
@@ -39,6 +41,33 @@ std::vector<double> launch_times(const std::vector<Event>& events) {
   return times;
 }
 
+Corrected corrected_by(const TraceEvents& trace, double recorded, Modelled then) {
+  if (trace.simulated) return Corrected::not_a_gpu;
+  if (recorded <= 0 || then.seconds <= 0) return Corrected::not_timed;
+  return recorded < kRanAhead * then.rest() ? Corrected::clock_ran_ahead : Corrected::by_the_recording;
+}
+
+std::string_view corrected_word(Corrected corrected) {
+  constexpr std::string_view kWords[] = {"by_the_recording", "not_timed", "not_a_gpu", "clock_ran_ahead"};
+  return kWords[static_cast<std::size_t>(corrected)];
+}
+
+std::string basis_text(const Expectation& expected) {
+  switch (expected.corrected) {
+    case Corrected::by_the_recording:
+      return "The model says " + expected_time(expected.model_seconds) +
+             ", before it is corrected by the recorded run, which took " + expected_time(expected.recorded_seconds) +
+             " where it says " + expected_time(expected.recorded_model_seconds) + ".";
+    case Corrected::not_timed:
+      return "By the model alone: the trace is too short to say what the recorded run took.";
+    case Corrected::not_a_gpu:
+      return "By the model alone: the trace is of a simulated device, whose times say nothing of a GPU.";
+    case Corrected::clock_ran_ahead:
+      return "By the model alone: the recorded run did not wait for its launches, so what it took is not known.";
+  }
+  return {};
+}
+
 }  // namespace
 
 double recorded_seconds(const TraceEvents& trace, std::uint64_t from, std::uint64_t unit) {
@@ -52,18 +81,14 @@ double recorded_seconds(const TraceEvents& trace, std::uint64_t from, std::uint6
   return *middle;
 }
 
-double corrected(double seconds, double stall, double recorded, double recorded_model, double recorded_stall) {
-  if (recorded <= 0 || recorded_model <= 0) return seconds;
-  const double recorded_rest = recorded_model - recorded_stall;
-  if (recorded < kRanAhead * recorded_rest) return seconds;
-  if (recorded_stall >= kWaits * recorded_model && recorded > recorded_rest) {
-    const double waiting = std::min(kMostCorrection, (recorded - recorded_rest) / recorded_stall);
-    return seconds - stall + waiting * stall;
-  }
-  const double all = std::min(kMostCorrection, recorded / recorded_model);
-  // Where the recording waited and was faster than its computing alone is said to be, both are wrong by the same
-  // factor.
-  return recorded_stall >= kWaits * recorded_model ? seconds * all : (seconds - stall) * all + stall;
+double corrected(Modelled next, double recorded, Modelled then) {
+  // Of a recording in which nothing waited, the rest is what is known.
+  if (then.stall < kWaits * then.seconds) return next.rest() * (recorded - then.stall) / then.rest() + next.stall;
+  // One that waited and was faster than its computing alone is said to be: both are wrong by the same factor.
+  if (recorded <= then.rest()) return next.seconds * recorded / then.seconds;
+  const double waiting = std::min(kMostWaiting, (recorded - then.rest()) / then.stall);
+  const double own = recorded - then.rest() - waiting * then.stall;
+  return next.rest() + waiting * next.stall + own;
 }
 
 Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const NamedReplay& recorded) {
@@ -86,17 +111,19 @@ Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const
   const std::uint64_t unit = result.iteration > 0 ? result.iteration : kLaunchesAtATime;
   const double a_unit = result.iteration > 0 ? 1 : 1 / static_cast<double>(kLaunchesAtATime);
   expected.recorded_seconds = recorded_seconds(trace, trace.launches - result.measured.launches, unit) * a_unit;
-  const ReplayFigures& then = recorded.result.measured;
-  const double then_units = units * static_cast<double>(then.launches) / launches;
-  expected.recorded_model_seconds = then.seconds / then_units;
-  const auto by_the_recording = [&](double seconds, double stall) {
-    return corrected(seconds, stall, expected.recorded_seconds, expected.recorded_model_seconds,
-                     then.model.stall_seconds / then_units);
+  const ReplayFigures& ran = recorded.result.measured;
+  const double ran_units = units * static_cast<double>(ran.launches) / launches;
+  const Modelled then{ran.seconds / ran_units, ran.model.stall_seconds / ran_units};
+  expected.recorded_model_seconds = then.seconds;
+  expected.corrected = corrected_by(trace, expected.recorded_seconds, then);
+  const auto by_the_recording = [&](Modelled next) {
+    return expected.corrected == Corrected::by_the_recording ? corrected(next, expected.recorded_seconds, then)
+                                                             : next.seconds;
   };
-  expected.seconds = by_the_recording(expected.model_seconds, result.measured.model.stall_seconds / units);
+  expected.seconds = by_the_recording({expected.model_seconds, result.measured.model.stall_seconds / units});
   // Its waiting is what it takes beyond its computing. A bound that came out above what is expected would be none.
   const double least_stall = std::max(0.0, result.bounds.seconds - result.bounds.compute_seconds) / units;
-  expected.least_seconds = std::min(expected.seconds, by_the_recording(expected.least_model_seconds, least_stall));
+  expected.least_seconds = std::min(expected.seconds, by_the_recording({expected.least_model_seconds, least_stall}));
   return expected;
 }
 
@@ -104,10 +131,13 @@ std::string expectation_text(const Expectation& expected) {
   const std::string unit = expected.iteration_launches > 0
                                ? "an iteration of " + counted(expected.iteration_launches, "launch", "launches")
                                : "a launch, for no iteration was found";
+  const std::string bound =
+      expected.crossed_bytes == 0
+          ? ", nothing over the link"
+          : ", " + expected_bytes(expected.crossed_bytes) + " over the link; no placement can do better than " +
+                expected_time(expected.least_seconds) + " or " + expected_bytes(expected.least_bytes);
   return "Expected with a budget of " + format_bytes(expected.budget) + ": " + expected_time(expected.seconds) + " " +
-         unit + ", " + expected_bytes(expected.crossed_bytes) + " over the link; no placement can do better than " +
-         expected_time(expected.least_seconds) + " or " + expected_bytes(expected.least_bytes) +
-         ", modelled and corrected alike" + (expected.fits ? "." : ". It does not fit: allocations are refused.");
+         unit + bound + (expected.fits ? ". " : ". It does not fit: allocations are refused. ") + basis_text(expected);
 }
 
 nlohmann::ordered_json expectation_json(const Expectation& expected) {
@@ -117,6 +147,7 @@ nlohmann::ordered_json expectation_json(const Expectation& expected) {
           {"measured", expected.units_measured},
           {"seconds", expected.seconds},
           {"model_seconds", expected.model_seconds},
+          {"corrected", corrected_word(expected.corrected)},
           {"recorded_seconds", expected.recorded_seconds},
           {"recorded_model_seconds", expected.recorded_model_seconds},
           {"compute_seconds", expected.compute_seconds},

@@ -1,6 +1,7 @@
 // What `spillway plan` expects of the next run: the time of a step under a budget, by a replay.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -16,8 +17,18 @@ namespace spillway::tools {
 // The model does not know what a kernel does with the memory that it is given, so its figure is corrected by the one
 // run that is known: the recorded one is replayed as well, and what it took beyond its computing, against what the
 // model says that it should have, scales the waiting that is expected. A recording in which nothing waited scales the
-// rest.
+// rest. Whatever is modelled like the recorded run is expected to take what that took.
+//
+// What a time is corrected by; if by nothing, why.
+enum class Corrected : std::uint8_t {
+  by_the_recording,
+  not_timed,       // fewer than two iterations were recorded
+  not_a_gpu,       // on a simulated device, whose times say nothing
+  clock_ran_ahead  // the program never waited for its launches: its clock says when it asked for them
+};
+
 struct Expectation {
+  Corrected corrected = Corrected::not_timed;
   std::uint64_t iteration_launches = 0;  // 0: none was found
   double units_measured = 0;             // iterations, or launches, that the figures are the mean of
   double seconds = 0;                    // corrected
@@ -41,11 +52,17 @@ Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const
 // fewer than two units.
 double recorded_seconds(const TraceEvents& trace, std::uint64_t from, std::uint64_t unit);
 
-// A time as modelled, of which `stall` is waiting for memory, corrected by a recording that took `recorded` where the
-// model says `recorded_model` with `recorded_stall`. All for the same launches.
-double corrected(double seconds, double stall, double recorded, double recorded_model, double recorded_stall);
+// Seconds of a run as modelled, of which `stall` is waiting for memory.
+struct Modelled {
+  double seconds = 0;
+  double stall = 0;
+  [[nodiscard]] double rest() const { return seconds - stall; }
+};
 
-// One line for a person.
+// `next` corrected by a recording that took `recorded` where the model says `then`. All for the same launches.
+double corrected(Modelled next, double recorded, Modelled then);
+
+// Two sentences for a person.
 std::string expectation_text(const Expectation& expected);
 nlohmann::ordered_json expectation_json(const Expectation& expected);
 

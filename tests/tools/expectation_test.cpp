@@ -51,24 +51,33 @@ TEST(Expectation, TheRecordingsClockIsReadByIterations) {
   EXPECT_EQ(recorded_seconds({}, 0, 4), 0);
 }
 
+// Whatever the recording took, and however it is said to have waited: what is modelled like it takes as long.
+TEST(Expectation, WhatIsModelledLikeTheRecordingTakesAsLong) {
+  for (const double stall : {0.0, 0.5, 0.9, 1.1, 2.0, 5.0, 9.0, 9.9}) {
+    const Modelled then{10, stall};
+    for (const double times : {0.5, 0.9, 1.0, 1.1, 2.0, 19.0, 21.0, 300.0}) {
+      const double recorded = std::max(10 * times, 0.5 * then.rest());
+      EXPECT_NEAR(corrected(then, recorded, then), recorded, 1e-9) << stall << " of 10 waiting, took " << recorded;
+    }
+  }
+}
+
 TEST(Expectation, WaitingIsCorrectedWhereTheRecordingWaited) {
   // Said to be 10 of computing and 40 of waiting; it took 30, so waits are half as long.
-  EXPECT_NEAR(corrected(90, 80, 30, 50, 40), 10 + 40, 1e-9);
-  EXPECT_NEAR(corrected(50, 40, 30, 50, 40), 30, 1e-9) << "the recorded run itself must come out as it was";
+  EXPECT_NEAR(corrected({90, 80}, 30, {50, 40}), 10 + 40, 1e-9);
+}
+
+TEST(Expectation, WhatWaitingCannotHaveTakenIsTheProgramsOwnTime) {
+  // 10 of computing and 40 of waiting, which is 800 at most: 190 of the 1,000 are neither.
+  EXPECT_NEAR(corrected({90, 80}, 1000, {50, 40}), 10 + 1600 + 190, 1e-9);
 }
 
 TEST(Expectation, ComputingIsCorrectedWhereNothingWaited) {
-  EXPECT_NEAR(corrected(60, 50, 12, 10, 0), 1.2 * 10 + 50, 1e-9);
+  EXPECT_NEAR(corrected({60, 50}, 12, {10, 0}), 1.2 * 10 + 50, 1e-9);
 }
 
 TEST(Expectation, BothAreCorrectedWhereTheRecordingBeatItsComputing) {
-  EXPECT_NEAR(corrected(100, 50, 8, 20, 10), 100 * 0.4, 1e-9);
-}
-
-TEST(Expectation, AClockThatRanAheadCorrectsNothing) {
-  EXPECT_EQ(corrected(100, 50, 4, 20, 10), 100);
-  EXPECT_EQ(corrected(100, 50, 0, 20, 10), 100);
-  EXPECT_EQ(corrected(100, 50, 5, 0, 0), 100);
+  EXPECT_NEAR(corrected({100, 50}, 8, {20, 10}), 100 * 0.4, 1e-9);
 }
 
 TEST(Expectation, FiguresAreOfAnIteration) {
@@ -81,6 +90,41 @@ TEST(Expectation, FiguresAreOfAnIteration) {
   EXPECT_NEAR(expected.least_seconds, 0.1, 1e-9);
   EXPECT_THAT(expectation_text(expected), HasSubstr("140.00 ms an iteration of 4 launches"));
   EXPECT_EQ(expectation_json(expected).at("iteration_launches"), 4);
+}
+
+TEST(Expectation, AClockThatRanAheadCorrectsNothing) {
+  // An iteration of 0.14 s by the clock, of which the model says that it computes for 0.4.
+  const Expectation expected = expect_of(paced(40), replayed(20, 4, 2.5, 0.5), replayed(20, 4, 2.5, 0.5));
+  EXPECT_NEAR(expected.seconds, 0.5, 1e-9);
+  EXPECT_NEAR(expected.recorded_seconds, 0.14, 1e-9);
+  EXPECT_THAT(expectation_text(expected), HasSubstr("By the model alone: the recorded run did not wait"));
+  EXPECT_EQ(expectation_json(expected).at("corrected"), "clock_ran_ahead");
+}
+
+TEST(Expectation, ASimulatedDevicesClockCorrectsNothing) {
+  TraceEvents trace = paced(40);
+  trace.simulated = true;
+  const Expectation expected = expect_of(trace, replayed(20, 4, 1, 0.5), replayed(20, 4, 1, 0.5));
+  EXPECT_NEAR(expected.seconds, 0.2, 1e-9);
+  EXPECT_THAT(expectation_text(expected), HasSubstr("By the model alone: the trace is of a simulated device"));
+  EXPECT_EQ(expectation_json(expected).at("corrected"), "not_a_gpu");
+}
+
+TEST(Expectation, ARecordingTooShortToBeTimedCorrectsNothing) {
+  const Expectation expected = expect_of(paced(8), replayed(4, 4, 1, 0.5), replayed(4, 4, 1, 0.5));
+  EXPECT_NEAR(expected.seconds, 1, 1e-9);
+  EXPECT_EQ(expectation_json(expected).at("corrected"), "not_timed");
+}
+
+TEST(Expectation, WhereNothingCrossesThereIsNoBetterPlacementToSpeakOf) {
+  NamedReplay replay = replayed(20, 4, 1, 0);
+  EXPECT_THAT(expectation_text(expect_of(paced(40), replay, replay)), HasSubstr("no placement can do better"));
+  replay.result.measured.model.remote_read = 0;
+  const std::string text = expectation_text(expect_of(paced(40), replay, replay));
+  EXPECT_THAT(text,
+              HasSubstr("140.00 ms an iteration of 4 launches, nothing over the link. The model says 200.00 ms, "
+                        "before it is corrected by the recorded run, which took 140.00 ms where it says 200.00 ms."));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("no placement")));
 }
 
 // A recording that took half of what the model says: what no placement can beat is corrected with it.
@@ -135,6 +179,7 @@ TEST_F(PlanCommandTest, APolicyFileComesWithALineAboutIt) {
   const auto result = spillway({"plan", trace_, "--device-budget", "1500MiB", "-o", "plan.toml"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, ::testing::StartsWith("Expected with a budget of 1.5 GiB: "));
+  EXPECT_THAT(result.out, HasSubstr("before it is corrected by the recorded run, which took "));
   EXPECT_THAT(text("plan.toml"), HasSubstr("# " + result.out.substr(0, result.out.size() - 1)));
   const auto with_json = spillway({"plan", trace_, "--device-budget", "1500MiB", "-o", "plan.toml", "--json"});
   EXPECT_LT(nlohmann::json::parse(with_json.out).at("seconds"), 0.052) << "more memory, less time";
