@@ -1,5 +1,6 @@
 #include "tools/replay.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -23,7 +24,9 @@ std::string fixed(double value, const char* format) {
   return text;
 }
 
-std::string gigabytes(double bytes) { return fixed(bytes / (1 << 30), "%.3f"); }
+std::string size(double bytes) { return format_bytes(Bytes(static_cast<std::uint64_t>(bytes + 0.5))); }
+std::string size(Bytes bytes) { return format_bytes(bytes); }
+
 // Mode off is no policy at all where its memory does not fit, nor is one that refuses memory.
 bool runs_to_its_end(const ReplayResult& result) { return result.fits() && result.out_of_memory == 0; }
 
@@ -53,6 +56,43 @@ std::string remarks(const std::vector<NamedReplay>& replays) {
     if (!line.empty() && text.find(line) == std::string::npos) text += line + "\n";
   }
   return text;
+}
+
+// A line for each window: what managed memory may fill differs with the budget, and with what stays plain under it.
+std::string bounds_text(const std::vector<NamedReplay>& replays) {
+  std::string text;
+  for (const NamedReplay& each : replays) {
+    const ReplayResult& result = each.result;
+    const std::string line =
+        "least: with " + size(result.window) + " of HBM for what can spill no policy can take less than " +
+        fixed(result.bounds.seconds, "%.4f") + " s (compute " + fixed(result.bounds.compute_seconds, "%.4f") +
+        " s) or move less than " + size(result.bounds.traffic) + "\n";
+    if (text.find(line) == std::string::npos) text += line;
+  }
+  return text;
+}
+
+// Whether a policy is the recorded run's own, with its budget.
+bool is_as_recorded(const TraceEvents& trace, const NamedReplay& replay) {
+  return replay.policy.rules.empty() && replay.policy.settings == trace.settings;
+}
+
+// A replay decides anew: by the model's times, and without what telemetry told the recorded run.
+std::string as_recorded_text(const TraceEvents& trace, const std::vector<NamedReplay>& replays) {
+  constexpr double kLike = 0.1;  // of what the larger one moved
+  for (const NamedReplay& each : replays) {
+    if (!is_as_recorded(trace, each)) continue;
+    const ModelTotals& now = each.result.all.model;
+    const auto in = static_cast<double>(trace.moved_in.count()), out = static_cast<double>(trace.moved_out.count());
+    const double apart = std::abs(in - now.moved_in) + std::abs(out - now.moved_out);
+    if (apart <= kLike * std::max(in + out, now.moved_in + now.moved_out)) return {};
+    return "the recorded run moved " + size(in) + " in and " + size(out) +
+           " out in all, and its replay under the same " + "policy and budget " + size(now.moved_in) + " and " +
+           size(now.moved_out) + ": a replay decides anew, by the model's times and without what telemetry told" +
+           (trace.ruled ? ", and knows none of the rules of the recorded run" : "") +
+           "; compare its rows with each other, not with the recorded run\n";
+  }
+  return {};
 }
 
 std::string times(double value, double bound) { return bound > 0 ? fixed(value / bound, "%.2fx") : "-"; }
@@ -165,14 +205,19 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
   if (first.impossible > 0)
     text += ", " + grouped(first.impossible) + " impossible record" + (first.impossible == 1 ? " was" : "s were") +
             " left out";
-  text += "\nfigures are of the last " + grouped(first.measured.launches) +
-          " launches; GiB, estimated by a model of the device; costs: " + harmless(trace.costs.source) + "\n\n";
+  text += "\nfigures are of the last " + counted(first.measured.launches, "launch", "launches") +
+          ", estimated by a model of the device; costs: " + harmless(trace.costs.source) + "\n";
+  if (trace.simulated)
+    text +=
+        "the trace is of a simulated device: its kernel times are a model's as well, and no time here is one of a "
+        "GPU\n";
   TextTable table({{"policy", Align::left},
+                   {"budget"},
                    {"time s"},
-                   {"of bound"},
+                   {"of least time"},
                    {"stall s"},
                    {"crossed"},
-                   {"of bound"},
+                   {"of least crossed"},
                    {"moved in"},
                    {"moved out"},
                    {"in place"},
@@ -183,25 +228,21 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
                    {"refused"}});
   for (const NamedReplay& each : replays) {
     const ReplayFigures& m = each.result.measured;
-    table.add({policy_name(each), fixed(m.seconds, "%.4f"),
+    table.add({policy_name(each), size(each.result.budget), fixed(m.seconds, "%.4f"),
                times(m.seconds, runs_to_its_end(each.result) ? each.result.bounds.seconds : 0),
-               fixed(m.model.stall_seconds, "%.4f"), gigabytes(m.model.crossed()),
-               times(m.model.crossed(), each.result.bounds.traffic), gigabytes(m.model.moved_in),
-               gigabytes(m.model.moved_out), gigabytes(m.model.remote_read + m.model.remote_write),
-               gigabytes(m.model.faulted), gigabytes(static_cast<double>(m.refetched.count())),
-               gigabytes(static_cast<double>(m.useless.count())),
-               gigabytes(static_cast<double>(each.result.resident_peak.count())), std::to_string(each.result.refused)});
+               fixed(m.model.stall_seconds, "%.4f"), size(m.model.crossed()),
+               times(m.model.crossed(), each.result.bounds.traffic), size(m.model.moved_in), size(m.model.moved_out),
+               size(m.model.remote_read + m.model.remote_write), size(m.model.faulted), size(m.refetched),
+               size(m.useless), size(each.result.resident_peak), std::to_string(each.result.refused)});
   }
-  text += table.str(width);
-  text += "\nbounds: no policy can take less than " + fixed(first.bounds.seconds, "%.4f") + " s (compute " +
-          fixed(first.bounds.compute_seconds, "%.4f") + " s) or move less than " + gigabytes(first.bounds.traffic) +
-          " GiB with a window of " + format_bytes(first.window) + "\n";
+  text += "\n" + table.str(width) + "\n" + bounds_text(replays);
   std::string periods;
   for (const NamedReplay& each : replays) {
     if (each.result.iteration == 0) continue;
     periods += (periods.empty() ? "" : ", ") + harmless(each.name) + " " + grouped(each.result.iteration);
   }
   text += iterations_text(trace, periods);
+  text += as_recorded_text(trace, replays);
   text += remarks(replays);
   return text;
 }
@@ -215,6 +256,8 @@ Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& repla
   json["costs"] = trace.costs.source;
   json["iterations"] = trace.iterations.whole;
   json["iteration_launches"] = trace.iteration_launches;
+  json["simulated"] = trace.simulated;
+  json["recorded"] = {{"moved_in_bytes", trace.moved_in.count()}, {"moved_out_bytes", trace.moved_out.count()}};
   json["impossible_events"] = replays.empty() ? 0 : replays.front().result.impossible;
   json["replays"] = Json::array();
   for (const NamedReplay& each : replays) {

@@ -53,8 +53,8 @@ TEST(Replay, TableAndJsonShowEveryPolicyAndTheBounds) {
   events.iteration_launches = 24;
   const std::string text = replay_text(events, all);
   for (const char* word :
-       {"adaptive", "arrival", "demand", "of bound", "bounds: no policy can",
-        "periods that the policies went by, in launches: adaptive ",
+       {"adaptive", "arrival", "demand", "of least time", "of least crossed", "  400 MiB",
+        "no policy can take less than", "periods that the policies went by, in launches: adaptive ",
         "iterations, as stats counts them: 20 whole, then 21 (not whole); the last whole one has 24 launches\n"})
     EXPECT_THAT(text, HasSubstr(word));
   const auto json = replay_json(events, all);
@@ -101,6 +101,53 @@ std::size_t times_in(const std::string& text, const std::string& what) {
   std::size_t count = 0;
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
   return count;
+}
+
+TEST(Replay, EachBudgetStandsWithItsRowAndEachWindowWithItsBound) {
+  const TraceEvents events = trace();
+  std::vector<NamedPolicy> policies(3);
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    EXPECT_FALSE(load_policy("arrival", policies[i]));
+    policies[i].file.settings.device_budget = policy::SizeOrShare{policy::Bytes((i < 2 ? 400 : 500) << 20)};
+  }
+  const std::string text = replay_text(events, replay_all(events, policies, {}));
+  EXPECT_EQ(times_in(text, "arrival  400 MiB"), 2u) << text;
+  EXPECT_EQ(times_in(text, "arrival  500 MiB"), 1u);
+  EXPECT_EQ(times_in(text, "least: with "), 2u) << "the same bound is said once";
+}
+
+TEST(Replay, SizesOfASmallRunCanBeRead) {
+  std::vector<NamedReplay> all(1);
+  all[0].result.measured.model.moved_in = 3 << 20;
+  EXPECT_THAT(replay_text(trace(), all), HasSubstr("  3 MiB  "));
+}
+
+// A replay decides anew: where that is not what happened, it says so.
+TEST(Replay, WhatTheRecordedRunMovedIsSaidWhereItsReplayMovesSomethingElse) {
+  TraceEvents events = trace();
+  events.settings.device_budget = policy::SizeOrShare{policy::Bytes(std::uint64_t{400} << 20)};
+  NamedPolicy own, other;
+  EXPECT_FALSE(load_policy("adaptive", own, events.settings));
+  EXPECT_FALSE(load_policy("arrival", other, events.settings));
+  const auto all = replay_all(events, {own, other}, {});
+  const auto& moved = all[0].result.all.model;
+  ASSERT_GT(moved.moved_in, 0);
+  EXPECT_THAT(replay_text(events, all), HasSubstr("the recorded run moved 0 B in and 0 B out in all, and its replay"));
+  EXPECT_THAT(replay_text(events, {all[1]}), ::testing::Not(HasSubstr("the recorded run moved")));
+  events.moved_in = policy::Bytes(static_cast<std::uint64_t>(moved.moved_in));
+  events.moved_out = policy::Bytes(static_cast<std::uint64_t>(moved.moved_out));
+  EXPECT_THAT(replay_text(events, all), ::testing::Not(HasSubstr("the recorded run moved")));
+  EXPECT_EQ(replay_json(events, all)["recorded"]["moved_in_bytes"], events.moved_in.count());
+}
+
+TEST(Replay, ATraceOfASimulatedDeviceIsSaidToBeOne) {
+  TraceEvents events = trace();
+  const auto all = replays(events);
+  EXPECT_THAT(replay_text(events, all), ::testing::Not(HasSubstr("simulated")));
+  EXPECT_EQ(replay_json(events, all)["simulated"], false);
+  events.simulated = true;
+  EXPECT_THAT(replay_text(events, all), HasSubstr("the trace is of a simulated device"));
+  EXPECT_EQ(replay_json(events, all)["simulated"], true);
 }
 
 TEST(Replay, APlanWithoutRulesSaysWhy) {
