@@ -10,6 +10,8 @@ constexpr double kLongestPhase = 0.4;
 // And must hold this share of the bytes that look like its states: in a decoder every weight is used once an iteration
 // as well, but all over it.
 constexpr double kPhaseShare = 0.8;
+// And of all bytes that an iteration uses: a table that a decoder looks up once a token is no optimizer's state.
+constexpr double kLeastStates = 1.0 / 64;
 constexpr std::uint32_t kSteady = 2;  // iterations in a row before a span's content counts as carried over
 
 }  // namespace
@@ -30,9 +32,10 @@ void Classes::find_phase(const IterationProfile& profile, const AccessHistory& h
     double bytes;
   };
   std::vector<Seed> seeds;
-  double total = 0;
+  double total = 0, used = 0;
   for (const SpanId span : profile.spans()) {
     const SpanHistory& known = history.of(span);
+    used += static_cast<double>(known.span.bytes.count());
     if (!carried(known, span)) continue;
     const auto bytes = static_cast<double>(known.span.bytes.count()) / known.uses;
     for (const ProfiledUse& use : profile.uses(span)) {
@@ -40,7 +43,7 @@ void Classes::find_phase(const IterationProfile& profile, const AccessHistory& h
       total += bytes;
     }
   }
-  if (seeds.empty()) return;
+  if (seeds.empty() || total < kLeastStates * used) return;
   std::stable_sort(seeds.begin(), seeds.end(), [](const Seed& a, const Seed& b) { return a.position < b.position; });
   // The shortest stretch, going round, that holds the share of bytes.
   const std::size_t count = seeds.size();
@@ -103,8 +106,10 @@ SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const Acc
     }
     return SpanClass::unknown;
   }
-  if (known.attention_uses > 0 && (known.growth > 0 || known.attention_uses * 2 >= known.uses) &&
-      known.hull * 2 < length_) {
+  // A layer's own: its launches are next to each other, or the iteration is several tokens and other memory is in all
+  // of their attention.
+  const bool of_a_layer = known.hull * 2 < length_ || known.attention_uses * 2 <= most_attention_;
+  if (known.attention_uses > 0 && (known.growth > 0 || known.attention_uses * 2 >= known.uses) && of_a_layer) {
     return SpanClass::kv;
   }
   if (known.in_a_row >= kSteady && known.copies_in <= 1 && known.uses <= 2 && known.function_count <= 2)
@@ -118,7 +123,9 @@ void Classes::learn(const IterationProfile& profile, const AccessHistory& histor
   classes_.assign(spans.id_bound(), SpanClass::unknown);
   wide_.assign(spans.id_bound(), false);
   totals_.assign(kSpanClassNames.size(), {});
+  most_attention_ = 0;
   for (const SpanId span : profile.spans()) {
+    most_attention_ = std::max(most_attention_, history.of(span).attention_uses);
     wide_[span.value] = history.of(span).hull > kLongestPhase * length_;
   }
   find_phase(profile, history);

@@ -45,6 +45,7 @@ class Classes {
   std::vector<Bytes> totals_;
   OptimizerPhase phase_;
   std::uint32_t length_ = 0;
+  std::uint32_t most_attention_ = 0;  // uses of one span by attention, in an iteration
 };
 
 }  // namespace spillway::policy

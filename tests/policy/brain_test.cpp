@@ -228,6 +228,31 @@ TEST(Brain, ClassesHoldAboutTheBytesTheyShould) {
   EXPECT_NEAR(mebibytes("optimizer"), truth(states), 0.15 * truth(states)) << *noted;
 }
 
+// A table that is looked up once a token is used as an optimizer's state is, but it is next to nothing beside the
+// caches.
+TEST(Brain, ADecodersCachesAreFoundBesideATableThatEachTokenUsesOnce) {
+  testing::Writer writer;
+  const auto make = [&](Bytes bytes) { return Tensor{writer.driver_allocate(bytes), bytes, Role::other}; };
+  const Tensor table = make(4_MiB), row = make(2_MiB);
+  std::vector<Tensor> caches;
+  for (int layer = 0; layer < 4; ++layer) caches.push_back(make(128_MiB));
+  for (int token = 0; token < 200; ++token) {
+    writer.launch("embedding_gather", {{0, table, 1, 0}, {1, row, 0, 1}}, 1e-5);
+    for (const Tensor& cache : caches) {
+      writer.launch("gemm_nn", {{0, row, 1, 1}}, 1e-5);
+      writer.launch("kv_append", {{0, cache, 0, 1}, {1, row, 1, 0}}, 1e-5);
+      writer.launch("paged_attention", {{0, row, 0, 1}, {1, cache, 1, 0}}, 1e-4);
+    }
+    writer.end_iteration();
+  }
+  const ReplayResult result = run(std::move(writer.work), ModeName::adaptive, 0.8);
+  const auto noted = std::find_if(result.notes.rbegin(), result.notes.rend(),
+                                  [](const std::string& note) { return note.starts_with("classes:"); });
+  ASSERT_NE(noted, result.notes.rend());
+  EXPECT_NE(noted->find("kv 512 MiB"), std::string::npos) << *noted;
+  EXPECT_EQ(noted->find("optimizer"), std::string::npos) << *noted;
+}
+
 class OptimizerStates : public ::testing::TestWithParam<Adam> {};
 
 TEST_P(OptimizerStates, AreFoundWithoutARuleAndOnlyTheyGoToTheHost) {
