@@ -212,11 +212,16 @@ double Heat::hot_crossings(const HeatBlock& block) const {
 
 double Heat::factor(AllocationId allocation, ChunkIndex chunk, Where at) const {
   const HeatBlock* block = this->block(allocation, chunk);
-  if (block == nullptr || density(block->family) != Density::sparse || block->crossings <= 0) return 1;
+  if (block == nullptr || block->crossings <= 0) return 1;
+  const Density density = this->density(block->family);
+  if (density == Density::dense) return 1;
+  // Who writes a row does not cross all of it, whatever it is told.
+  if (density == Density::undecided) return std::min(1.0, block->uses / block->crossings);
   const double hot_factor = hot_crossings(*block) / block->crossings;
-  // In HBM nothing tells, so it counts as hot.
-  if (at == Where::hbm || hot(*block)) return hot_factor;
-  return block->seen == HeatBlock::Seen::never ? hot_factor * hot_share(block->family) : 0;
+  // In HBM nothing tells. What came in because it was in use is taken to be so still, other memory as often as its
+  // family is.
+  if (hot(*block) || (at == Where::hbm && block->seen == HeatBlock::Seen::hot)) return hot_factor;
+  return at == Where::hbm || block->seen == HeatBlock::Seen::never ? hot_factor * hot_share(block->family) : 0;
 }
 
 bool Heat::hot(const HeatBlock& block) const {
