@@ -176,11 +176,11 @@ void Adaptive::note_classes() {
   std::string text = "classes:";
   for (std::size_t i = 0; i < kSpanClassNames.size(); ++i) {
     const Bytes bytes = classes_.bytes(static_cast<SpanClass>(i));
-    if (bytes == Bytes()) continue;
+    if (bytes < Bytes(1U << 20U)) continue;
     text += " " + std::string(kSpanClassNames[i]) + " " + std::to_string(bytes.count() >> 20U) + " MiB,";
   }
   text.pop_back();
-  if (text == noted_classes_) return;
+  if (text == noted_classes_ || text == "classes") return;
   noted_classes_ = text;
   writer_.note({}, {}, {}, text, {});
 }
