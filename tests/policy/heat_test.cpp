@@ -16,7 +16,7 @@ constexpr Nanoseconds kLong = Nanoseconds(1'000'000'000);
 
 // Memory of which a part may be put on the host.
 struct Pool {
-  explicit Pool(std::uint32_t chunks, AllocationId id = kPool) : id(id), chunks(chunks) {
+  explicit Pool(std::uint32_t count, AllocationId which = kPool) : id(which), chunks(count) {
     books.add(id, {0}, kChunk * chunks);
     put({id, {0}, chunks}, Placement::host);
   }
@@ -237,7 +237,7 @@ TEST(Heat, UsedProbesCostNoMoreThanTheirShareOfTime) {
 
 // Pools of equal size, as the layers of a model have them.
 struct Layers {
-  explicit Layers(std::uint32_t count) : count(count) {
+  explicit Layers(std::uint32_t layers) : count(layers) {
     for (std::uint32_t i = 1; i <= count; ++i) {
       books.add({i}, {0}, kChunk * 128);
       books.open_move({i}, {{i}, {0}, 128}, Placement::host);

@@ -108,7 +108,8 @@ TEST(Replay, EachBudgetStandsWithItsRowAndEachWindowWithItsBound) {
   std::vector<NamedPolicy> policies(3);
   for (std::size_t i = 0; i < policies.size(); ++i) {
     EXPECT_FALSE(load_policy("arrival", policies[i]));
-    policies[i].file.settings.device_budget = policy::SizeOrShare{policy::Bytes((i < 2 ? 400 : 500) << 20)};
+    policies[i].file.settings.device_budget =
+        policy::SizeOrShare{policy::Bytes(std::uint64_t{i < 2 ? 400U : 500U} << 20U)};
   }
   const std::string text = replay_text(events, replay_all(events, policies, {}));
   EXPECT_EQ(times_in(text, "arrival  400 MiB"), 2u) << text;

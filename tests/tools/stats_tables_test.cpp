@@ -57,9 +57,9 @@ TEST_F(StatsTablesTest, SectionsAreListedWithCommasOrBlanks) {
 
 TEST_F(StatsTablesTest, AnIterationStallsNoLongerThanItTakes) {
   put("run.swt", tests::training_trace());
-  const auto json = nlohmann::json::parse(spillway({"stats", "run.swt", "--json", "--by", "iteration"}).out);
-  ASSERT_GT(json["by_iteration"].size(), 2U);
-  for (const auto& row : json["by_iteration"]) {
+  const auto stats = nlohmann::json::parse(spillway({"stats", "run.swt", "--json", "--by", "iteration"}).out);
+  ASSERT_GT(stats["by_iteration"].size(), 2U);
+  for (const auto& row : stats["by_iteration"]) {
     EXPECT_LE(row["stall_estimate_ns"].get<std::int64_t>(),
               row["end_ns"].get<std::int64_t>() - row["begin_ns"].get<std::int64_t>());
   }
@@ -67,35 +67,35 @@ TEST_F(StatsTablesTest, AnIterationStallsNoLongerThanItTakes) {
 
 TEST_F(StatsTablesTest, EverySectionAddsUpToTheTotals) {
   put("run.swt", tests::training_trace());
-  const auto json = nlohmann::json::parse(
+  const auto stats = nlohmann::json::parse(
       spillway({"stats", "run.swt", "--json", "--by", "class", "--by", "rule,kernel,iteration,allocation"}).out);
-  EXPECT_EQ(json["traffic"]["moved_in"], 76 * kMiB);
-  EXPECT_EQ(json["traffic"]["useless"], 6 * kMiB);
+  EXPECT_EQ(stats["traffic"]["moved_in"], 76 * kMiB);
+  EXPECT_EQ(stats["traffic"]["useless"], 6 * kMiB);
   for (const char* section : {"by_class", "by_rule", "by_kernel", "by_iteration", "by_allocation"}) {
     for (const char* figure : {"moved_in", "moved_out", "refetched", "useless"}) {
       std::uint64_t sum = 0;
-      for (const auto& row : json[section]) sum += row[figure].get<std::uint64_t>();
-      EXPECT_EQ(sum, json["traffic"][figure]) << section << " " << figure;
+      for (const auto& row : stats[section]) sum += row[figure].get<std::uint64_t>();
+      EXPECT_EQ(sum, stats["traffic"][figure]) << section << " " << figure;
     }
   }
 }
 
 TEST_F(StatsTablesTest, FiguresGoWhereTheyBelong) {
   put("run.swt", tests::training_trace());
-  const auto json = nlohmann::json::parse(
+  const auto stats = nlohmann::json::parse(
       spillway({"stats", "run.swt", "--json", "--by", "class,rule,kernel,iteration,allocation"}).out);
-  EXPECT_EQ(json["by_class"][2]["class"], "optimizer");
-  EXPECT_EQ(json["by_class"][2]["moved_in"], 64 * kMiB);
-  EXPECT_EQ(json["by_class"][1]["useless"], 6 * kMiB) << "activations";
-  EXPECT_EQ(json["by_rule"][1]["rule"], 2);
-  EXPECT_EQ(json["by_rule"][1]["moves"], 32);
-  EXPECT_EQ(json["by_kernel"][0]["demangled"], "backward(float*, float*)");
-  EXPECT_EQ(json["by_kernel"][1]["host_bytes"], 280 * kMiB)
+  EXPECT_EQ(stats["by_class"][2]["class"], "optimizer");
+  EXPECT_EQ(stats["by_class"][2]["moved_in"], 64 * kMiB);
+  EXPECT_EQ(stats["by_class"][1]["useless"], 6 * kMiB) << "activations";
+  EXPECT_EQ(stats["by_rule"][1]["rule"], 2);
+  EXPECT_EQ(stats["by_rule"][1]["moves"], 32);
+  EXPECT_EQ(stats["by_kernel"][0]["demangled"], "backward(float*, float*)");
+  EXPECT_EQ(stats["by_kernel"][1]["host_bytes"], 280 * kMiB)
       << "all states in four iterations, three quarters later, and more until the layout was known";
-  EXPECT_EQ(json["by_allocation"][0]["allocation"], 2);
-  EXPECT_EQ(json["by_allocation"][1]["freed"], true);
+  EXPECT_EQ(stats["by_allocation"][0]["allocation"], 2);
+  EXPECT_EQ(stats["by_allocation"][1]["freed"], true);
   // Found after two, in the middle of the run; each of 24 launches.
-  const auto& iterations = json["by_iteration"];
+  const auto& iterations = stats["by_iteration"];
   EXPECT_EQ(iterations[0]["launches"], 48);
   std::uint64_t launches = 0;
   for (const auto& row : iterations) launches += row["launches"].get<std::uint64_t>();
@@ -177,9 +177,9 @@ TEST_F(StatsTablesTest, AFolderOfRanksIsOneRun) {
   const auto result = spillway({"stats", "ranks"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("960"));
-  const auto json = nlohmann::json::parse(spillway({"stats", "ranks", "--json"}).out);
-  EXPECT_EQ(json["one_run"], true);
-  EXPECT_EQ(json["totals"]["moved_in"], 152 * kMiB);
+  const auto stats = nlohmann::json::parse(spillway({"stats", "ranks", "--json"}).out);
+  EXPECT_EQ(stats["one_run"], true);
+  EXPECT_EQ(stats["totals"]["moved_in"], 152 * kMiB);
 }
 
 TEST_F(StatsTablesTest, TracesOfDifferentRunsAreOneLineAndNoTotals) {
