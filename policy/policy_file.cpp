@@ -6,6 +6,7 @@
 
 #include "policy/rule_reader.hpp"
 #include "policy/toml_document.hpp"
+#include "policy/trace/frame.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -151,6 +152,11 @@ void compare_rules(const std::vector<Rule>& rules, const std::vector<TextPositio
 PolicyFileReading read_policy_file(std::string_view text, std::string_view file_name) {
   PolicyFileReading reading;
   MistakeList mistakes(file_name);
+  if (text.starts_with(std::string_view(trace::kMagic.data(), trace::kMagic.size()))) {
+    mistakes.add({1, 1}, "", {"", "", "is a trace, not a policy file", "name a policy file (TOML) here"});
+    reading.mistakes = mistakes.sorted();
+    return reading;
+  }
   if (text.size() > kLongestPolicyFile) {
     mistakes.add(
         {1, 1}, "",

@@ -132,6 +132,12 @@ std::string remedy_for(std::string_view description) {
   }
   if (description.find("cannot redefine existing table") != std::string_view::npos) return "put both under one header";
   if (description.find("cannot redefine") != std::string_view::npos) return "keep one of the two";
+  if (description.starts_with("Error while parsing table header") &&
+      (description.find("expected ']'") != std::string_view::npos ||
+       description.find("end-of-file") != std::string_view::npos)) {
+    return "end the header with its bracket, as in [memory] or [[rule]]";
+  }
+  if (description.find("invalid utf-8") != std::string_view::npos) return "write the file in UTF-8";
   return {};
 }
 

@@ -44,9 +44,21 @@ INSTANTIATE_TEST_SUITE_P(
         FileMistake{
             "HeaderWithoutBracket",
             "[memory\nwindow = \"1%\"\n[policy]\nmode = \"x\"\n",
-            {"p.toml:1:8: \"[memory\" is not TOML: expected ']', saw '\\n' (table header)",
+            {"p.toml:1:8: \"[memory\" is not TOML: expected ']', saw '\\n' (table header); end the header "
+             "with its bracket, as in [memory] or [[rule]]",
              "p.toml:4:8: policy.mode: \"x\" is not one of: off, demand, alloc_prefetch, arrival, adaptive; write "
              "one of them"}},
+        FileMistake{"HeaderAtTheEndWithoutBracket",
+                    "[memory",
+                    {"p.toml:1:8: \"[memory\" is not TOML: encountered end-of-file (table header); end the header "
+                     "with its bracket, as in [memory] or [[rule]]"}},
+        FileMistake{"NotUtf8",
+                    "[memory]\nwindow = \"\xFF\"\n",
+                    {"p.toml:2:10: \"window = \\\"\xFF\\\"\" is not TOML: Encountered invalid utf-8 sequence; write "
+                     "the file in UTF-8"}},
+        FileMistake{"Trace",
+                    "SPILLWAY\xFF\xFE\n[\xFF",
+                    {"p.toml:1:1: is a trace, not a policy file; name a policy file (TOML) here"}},
         FileMistake{
             "LetterOutsideOfQuotes",
             "[memory]\nwindow = \xC3\xA9\n\xCC\x87 = 1\n",
