@@ -85,8 +85,8 @@ void Session::say_unmoved(DeviceIndex device) {
       "device {}: the budget of {} has no room for Spillway's own context, in which pages move, beside {} that "
       "cannot leave: what spills stays on the host{}",
       device.value, policy::format_bytes(totals.budget), policy::format_bytes(totals.plain),
-      more_is_free ? "; memory.device_budget = " + policy::format_bytes(totals.budget + lacking) +
-                         " (--device-budget) has room for it"
+      more_is_free ? "; it takes a memory.device_budget (--device-budget) of at least " +
+                         policy::format_bytes(totals.budget + lacking) + ", and more if more comes that cannot leave"
                    : ", and no more of the card is free");
 }
 

@@ -34,12 +34,17 @@ bool caller_has(const ProgramUse& use, std::string_view part) {
 Advice least_budget(const DeviceUsed& device, const std::string& where) {
   const Bytes context = policy::own_context_estimate(device.total);
   const Bytes room = std::min(kRoomForMoves, Bytes(device.total.count() / 16));
-  const Bytes least = device.most_fixed + context + room;
-  const std::string sum = format_bytes(device.most_fixed) + " cannot spill, Spillway's own context takes up to " +
+  const Bytes least = device.plain_peak + context + room;
+  const std::string sum = format_bytes(device.most_fixed) + " cannot spill and may take " +
+                          format_bytes(device.plain_peak) + " in blocks of 2 MiB, Spillway's own context takes up to " +
                           format_bytes(context) + ", and moves want " + format_bytes(room);
   if (least > device.total)
     return {"", where + "the card's " + format_bytes(device.total) + " are not enough: " + sum + "; use a larger card"};
-  return {"--device-budget", where + "not below " + format_bytes(least) + ": " + sum};
+  const char* const unseen =
+      !device.ran_out() ? ""
+                        : "; that is of what was seen when the program ran out of memory: what it asks for later may "
+                          "need more";
+  return {"--device-budget", where + "not below " + format_bytes(least) + ": " + sum + unseen};
 }
 
 Advice on_refusal(const DeviceUsed& device, const std::string& where) {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <variant>
 
+#include "policy/plain_memory.hpp"
 #include "policy/settings.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
@@ -38,6 +39,7 @@ bool counted_way(MemoryWay way) { return way != MemoryWay::managed && way != Mem
 bool spilling_way(MemoryWay way) {
   return way == MemoryWay::large || way == MemoryWay::mapped || way == MemoryWay::pools;
 }
+bool stays(MemoryWay way) { return counted_way(way) && !spilling_way(way); }
 
 MemoryWay way_of(const AllocationRequested& asked) {
   const bool large = asked.bytes >= kChunk;
@@ -79,28 +81,34 @@ class Reader {
   void operator()(const TelemetryChanged& event) {
     use_.cupti_taken = use_.cupti_taken || event.state == TelemetryState::yielded;
   }
-  void operator()(const AllocationRequested& event) { asked_[event.allocation] = event; }
+  void operator()(const AllocationRequested& event) { asked_[event.allocation] = {event, {}}; }
   void operator()(const AllocationSettled& event) {
     const auto asked = asked_.find(event.allocation);
     if (asked == asked_.end()) return;
     if (!event.result.ok()) {
-      refuse(asked->second, event.result.code);
+      refuse(asked->second.request, event.result.code);
       asked_.erase(asked);
       return;
     }
-    asked->second.bytes = event.bytes;
-    const auto caller = callers_.find(asked->second.caller);
+    AllocationRequested& request = asked->second.request;
+    request.bytes = event.bytes;
+    asked->second.block = block_address(request.kind, event.address);
+    const auto caller = callers_.find(request.caller);
     if (caller != callers_.end()) use_.callers.insert(caller->second);
     count(asked->second);
   }
   void operator()(const Freed& event) {
     const auto asked = asked_.find(event.allocation);
     if (asked == asked_.end() || !event.result.ok()) return;
-    Live& live = live_[asked->second.device.value];
-    const MemoryWay way = way_of(asked->second);
-    live.ways[static_cast<std::size_t>(way)] -= asked->second.bytes;
-    if (counted_way(way)) live.all -= asked->second.bytes;
-    if (counted_way(way) && !spilling_way(way)) live.fixed -= asked->second.bytes;
+    const AllocationRequested& request = asked->second.request;
+    Live& live = live_[request.device.value];
+    const MemoryWay way = way_of(request);
+    live.ways[static_cast<std::size_t>(way)] -= request.bytes;
+    if (counted_way(way)) live.all -= request.bytes;
+    if (stays(way)) {
+      live.fixed -= request.bytes;
+      live.plain.remove(asked->second.block, request.bytes);
+    }
     asked_.erase(asked);
   }
   void operator()(const Launched&) { ++use_.launches; }
@@ -117,6 +125,7 @@ class Reader {
       DeviceUsed& device = use_.devices[index];
       device.most += live.most;
       device.most_fixed += live.most_fixed;
+      device.plain_peak += live.plain_peak;
       for (std::size_t way = 0; way < kMemoryWays; ++way) device.ways[way].most += live.most_of_ways[way];
       const auto seen = seen_.find(index);
       if (seen == seen_.end()) continue;
@@ -129,19 +138,32 @@ class Reader {
   }
 
  private:
+  struct Allocation {
+    AllocationRequested request;
+    Address block;  // once settled
+  };
   struct Live {
     Bytes all, most, fixed, most_fixed;
+    PlainMemory plain;  // of what is fixed
+    Bytes plain_peak;
     std::array<Bytes, kMemoryWays> ways;
     std::array<Bytes, kMemoryWays> most_of_ways;
   };
 
+  // The engine asks for a place for the most that it may take, before anyone knows whether it shares a block.
+  static void promise(Live& live, Bytes bytes) {
+    live.plain_peak = std::max(live.plain_peak, live.plain.live() + PlainMemory::most(bytes));
+  }
+
   void refuse(const AllocationRequested& asked, std::int32_t code) {
     DeviceUsed& device = use_.devices[asked.device.value];
+    if (code == kOutOfMemory && stays(way_of(asked))) promise(live_[asked.device.value], asked.bytes);
     if (device.refused && (device.ran_out() || code != kOutOfMemory)) return;
     device.refused = {way_of(asked), asked.bytes, live_[asked.device.value].all, code};
   }
 
-  void count(const AllocationRequested& asked) {
+  void count(const Allocation& allocation) {
+    const AllocationRequested& asked = allocation.request;
     const MemoryWay way = way_of(asked);
     const auto index = static_cast<std::size_t>(way);
     WayUsed& used = use_.devices[asked.device.value].ways[index];
@@ -154,6 +176,8 @@ class Reader {
     live.all += asked.bytes;
     live.most = std::max(live.most, live.all);
     if (spilling_way(way)) return;
+    promise(live, asked.bytes);
+    live.plain.add(allocation.block, asked.bytes);
     live.fixed += asked.bytes;
     live.most_fixed = std::max(live.most_fixed, live.fixed);
   }
@@ -162,7 +186,7 @@ class Reader {
   Bytes host_;
   std::map<std::uint32_t, DeviceSeen> seen_;
   std::unordered_map<CallerId, std::string> callers_;
-  std::unordered_map<AllocationId, AllocationRequested> asked_;  // and what lives
+  std::unordered_map<AllocationId, Allocation> asked_;  // and what lives
   std::map<std::uint32_t, Live> live_;
 };
 
@@ -285,7 +309,8 @@ Json report_json(const ProgramUse& use) {
                 {"total_bytes", device.total.count()},
                 {"can_spill", device.can_spill},
                 {"most_bytes", device.most.count()},
-                {"most_bytes_that_cannot_spill", device.most_fixed.count()}};
+                {"most_bytes_that_cannot_spill", device.most_fixed.count()},
+                {"plain_peak_bytes", device.plain_peak.count()}};
     if (device.refused) {
       one["refused"] = {{"memory", kWays[static_cast<std::size_t>(device.refused->way)].key},
                         {"bytes", device.refused->bytes.count()},

@@ -52,6 +52,7 @@ struct DeviceUsed {
   std::array<WayUsed, kMemoryWays> ways;
   policy::Bytes most;                  // counted memory at a time
   policy::Bytes most_fixed;            // of it, what cannot spill
+  policy::Bytes plain_peak;            // what that takes of the card, in the driver's blocks (policy/plain_memory.hpp)
   std::optional<Refused> refused;      // the first for want of memory; else the first
   [[nodiscard]] bool spills() const;   // something of what was asked for can
   [[nodiscard]] bool ran_out() const;  // the driver refused memory

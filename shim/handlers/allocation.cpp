@@ -84,7 +84,7 @@ void say_refused(const AllocationRequest& request, const AllocationAnswer& answe
                    policy::format_bytes(request.bytes), rounded ? ", which may take a block of 2 MiB" : "",
                    policy::format_bytes(answer.missing), host ? "host" : "device", host ? "host" : "device",
                    host ? "raise it, or end what else uses host memory"
-                        : "raise it; `spillway doctor -- PROGRAM` says the least that works");
+                        : "raise it; `spillway doctor -- PROGRAM` says what of its memory cannot spill");
 }
 
 DriverMemory allocate_spilled(policy::Bytes bytes) {

@@ -12,6 +12,7 @@ namespace spillway::tests {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -59,8 +60,8 @@ TEST(DoctorOfAProgram, ATrainingRunOnTheSharedRuntimeCanBeServed) {
   EXPECT_LE(device["most_bytes"], large + small);
   EXPECT_EQ(device["most_bytes_that_cannot_spill"], small);
   EXPECT_THAT(advice_of(report), AllOf(HasSubstr("(no --device-budget): what was seen fits"),
-                                       HasSubstr(" cannot spill, Spillway's own context takes up to 4 MiB, and moves "
-                                                 "want 8 MiB\n")));
+                                       HasSubstr(" in blocks of 2 MiB, Spillway's own context takes up to 4 MiB, and "
+                                                 "moves want 8 MiB\n")));
 }
 
 TEST(DoctorOfAProgram, EveryWayOfAskingForMemoryIsNamed) {
@@ -109,6 +110,49 @@ TEST(DoctorOfAProgram, OneThatEndsAtItsFirstLargeRequestIsToldThatItWouldSpill) 
       HasSubstr("(no --device-budget): the driver refused 64 MiB (cudaMalloc, 2 MiB and more) beside 384 KiB in "
                 "use: under spillway run that spills"));
   EXPECT_THAT(advice_of(report), Not(HasSubstr("nothing of what was seen can spill")));
+}
+
+const std::vector<std::string> kDecoder = {DECODE_KV,   "--requests", "96",      "--resident", "8",
+                                           "--context", "512",        "--steps", "2"};
+
+nlohmann::json decoder_examined(const std::string& memory) {
+  std::vector<std::string> command = {SPILLWAY_COMMAND, "doctor", "--simulated", "--json", "--"};
+  command.insert(command.end(), kDecoder.begin(), kDecoder.end());
+  const ProcessResult result = run_process(
+      command, in_environment({{"SPILLWAY_SIMULATED_KERNELS", SPILLWAY_TWINS}, {"SPILLWAY_SIMULATED_MEMORY", memory}}));
+  return nlohmann::json::parse(result.out, nullptr, false);
+}
+
+// Many small allocations, which take whole blocks of the card: what they ask for is no bound.
+TEST(DoctorOfAProgram, TheLeastBudgetCountsPlainMemoryInBlocksAndIsEnough) {
+  const auto report = decoder_examined("256MiB");
+  EXPECT_FALSE(report["ran_out_of_memory"]) << report.dump(1);
+  const auto& device = report["devices"][0];
+  const std::uint64_t plain = device["plain_peak_bytes"];
+  EXPECT_GE(plain, device["most_bytes_that_cannot_spill"].get<std::uint64_t>() + 2 * kMiB) << device.dump(1);
+  EXPECT_EQ(plain % (2 * kMiB), 0U) << device.dump(1);
+  const std::uint64_t context = 8, moves = 16;  // MiB of 256
+  EXPECT_THAT(advice_of(report),
+              AllOf(HasSubstr("not below " + std::to_string(plain / kMiB + context + moves) + " MiB: "),
+                    HasSubstr(" cannot spill and may take " + std::to_string(plain / kMiB) + " MiB in blocks of 2 MiB"),
+                    Not(HasSubstr("ran out of memory"))));
+  // With a place for one chunk that moves, it is served.
+  SimulatedRun run;
+  run.command = kDecoder;
+  run.mode = "adaptive";
+  run.budget = std::to_string(plain / kMiB + context + 2) + "MiB";
+  run.environment["SPILLWAY_SIMULATED_KERNELS"] = SPILLWAY_TWINS;
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.process.exit_code, 0) << result;
+  EXPECT_THAT(result.process.err, Not(AnyOf(HasSubstr("out of memory"), HasSubstr("has no room")))) << result;
+}
+
+TEST(DoctorOfAProgram, TheLeastBudgetOfOneThatRanOutOfMemoryIsSaidToBeOfWhatWasSeen) {
+  const auto report = decoder_examined("64MiB");
+  EXPECT_TRUE(report["ran_out_of_memory"]) << report.dump(1);
+  EXPECT_THAT(advice_of(report),
+              HasSubstr(", and moves want 4 MiB; that is of what was seen when the program ran out of memory: what it "
+                        "asks for later may need more\n"));
 }
 
 TEST(DoctorOfAProgram, OneThatGoesOnIsEndedAtTheLimit) {

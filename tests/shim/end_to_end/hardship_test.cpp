@@ -123,8 +123,10 @@ TEST(Hardship, ABudgetWithoutRoomForOurOwnContextServesAllTheSame) {
   const SimulatedResult result = run_simulated(run);
   EXPECT_EQ(result.process.out, "sum 18\n") << result;
   EXPECT_THAT(result.process.err, HasSubstr("the budget of 3 MiB has no room for Spillway's own context"));
-  EXPECT_THAT(result.process.err, HasSubstr("; memory.device_budget = 4 MiB (--device-budget) has room for it"));
-  // And it has.
+  EXPECT_THAT(result.process.err,
+              HasSubstr("; it takes a memory.device_budget (--device-budget) of at least 4 MiB, and more "
+                        "if more comes that cannot leave\n"));
+  // And no more comes.
   run.budget = "4MiB";
   const SimulatedResult least = run_simulated(run);
   EXPECT_EQ(least.process.out, "sum 18\n") << least;

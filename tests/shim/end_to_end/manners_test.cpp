@@ -146,7 +146,7 @@ TEST_P(EachMode, MapStyleMemoryEndsAtTheBudget) {
   EXPECT_EQ(result.line("not two: "), "2");
   EXPECT_THAT(result.process.err,
               HasSubstr("device budget (memory.device_budget); raise it; `spillway doctor -- PROGRAM` "
-                        "says the least that works\n"));
+                        "says what of its memory cannot spill\n"));
 }
 
 TEST_P(EachMode, PoolMemoryEndsAtTheBudget) {
@@ -158,7 +158,7 @@ TEST_P(EachMode, PoolMemoryEndsAtTheBudget) {
   EXPECT_EQ(result.line("again: "), "0");
   EXPECT_THAT(result.process.err,
               HasSubstr("device budget (memory.device_budget); raise it; `spillway doctor -- PROGRAM` "
-                        "says the least that works\n"));
+                        "says what of its memory cannot spill\n"));
 }
 
 TEST_P(EachMode, FreeAndTotalAreVirtualOrRealAsSaid) {
