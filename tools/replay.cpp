@@ -72,6 +72,24 @@ std::string bounds_text(const std::vector<NamedReplay>& replays) {
   return text;
 }
 
+// The least time has kernels and the link only. What else a run takes would read as a bad placement.
+std::string idle_text(const std::vector<NamedReplay>& replays) {
+  constexpr double kWorthALine = 0.1;  // of the time
+  const NamedReplay* leanest = nullptr;
+  const auto idle = [](const NamedReplay& each) {
+    return each.result.measured.seconds - each.result.measured.model.busy_seconds;
+  };
+  for (const NamedReplay& each : replays) {
+    if (runs_to_its_end(each.result) && (leanest == nullptr || idle(each) < idle(*leanest))) leanest = &each;
+  }
+  if (leanest == nullptr || idle(*leanest) < kWorthALine * leanest->result.measured.seconds) return {};
+  const bool moves = leanest->result.measured.model.crossed() > 0;
+  return "of least time: the least has the kernels and the link alone; beside them, under " + harmless(leanest->name) +
+         " no kernel runs for " + fixed(idle(*leanest), "%.4f") + " s of " +
+         fixed(leanest->result.measured.seconds, "%.4f") + " s, in calls and pauses of the program" +
+         (moves ? " and in waits for what moves\n" : ", which no placement changes\n");
+}
+
 // Whether a policy is the recorded run's own, with its budget.
 bool is_as_recorded(const TraceEvents& trace, const NamedReplay& replay) {
   return replay.policy.rules.empty() && replay.policy.settings == trace.settings;
@@ -100,6 +118,7 @@ std::string times(double value, double bound) { return bound > 0 ? fixed(value /
 Json figures_json(const ReplayFigures& figures) {
   return {{"seconds", figures.seconds},
           {"launches", figures.launches},
+          {"busy_seconds", figures.model.busy_seconds},
           {"compute_seconds", figures.model.compute_seconds},
           {"stall_seconds", figures.model.stall_seconds},
           {"crossed_bytes", figures.model.crossed()},
@@ -235,7 +254,7 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
                size(m.model.remote_read + m.model.remote_write), size(m.model.faulted), size(m.refetched),
                size(m.useless), size(each.result.resident_peak), std::to_string(each.result.refused)});
   }
-  text += "\n" + table.str(width) + "\n" + bounds_text(replays);
+  text += "\n" + table.str(width) + "\n" + bounds_text(replays) + idle_text(replays);
   std::string periods;
   for (const NamedReplay& each : replays) {
     if (each.result.iteration == 0) continue;

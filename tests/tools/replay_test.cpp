@@ -117,6 +117,26 @@ TEST(Replay, EachBudgetStandsWithItsRowAndEachWindowWithItsBound) {
   EXPECT_EQ(times_in(text, "least: with "), 2u) << "the same bound is said once";
 }
 
+// Where a program's own calls are what takes long, every policy is far from the least.
+TEST(Replay, TimeWithoutAKernelIsSaidNotToBeThePlacements) {
+  std::vector<NamedReplay> all(2);
+  all[0].name = "adaptive";
+  all[0].result.measured.seconds = 1.5;
+  all[0].result.measured.model.busy_seconds = 0.1;
+  all[1] = all[0];
+  all[1].name = "demand";
+  all[1].result.measured.seconds = 1.75;
+  const auto text = [&] { return replay_text(trace(), all); };
+  EXPECT_THAT(text(), HasSubstr("\nof least time: the least has the kernels and the link alone; beside them, under "
+                                "adaptive no kernel runs for 1.4000 s of 1.5000 s, in calls and pauses of the program, "
+                                "which no placement changes\n"));
+  all[0].result.measured.model.moved_in = 4096;
+  EXPECT_THAT(text(), HasSubstr(" s, in calls and pauses of the program and in waits for what moves\n"));
+  all[0].result.measured.model.busy_seconds = 1.4;
+  EXPECT_THAT(text(), ::testing::Not(HasSubstr("no kernel runs")));
+  EXPECT_EQ(replay_json(trace(), all)["replays"][0]["measured"]["busy_seconds"], 1.4);
+}
+
 TEST(Replay, SizesOfASmallRunCanBeRead) {
   std::vector<NamedReplay> all(1);
   all[0].result.measured.model.moved_in = 3 << 20;
