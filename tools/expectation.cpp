@@ -94,13 +94,15 @@ double corrected(Modelled next, double recorded, Modelled then) {
 Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const NamedReplay& recorded) {
   const ReplayResult& result = replay.result;
   Expectation expected;
-  expected.iteration_launches = result.iteration;
+  // The policy goes by a period as soon as it suspects one; what stats does not count as one is none to promise for.
+  const bool repeats = trace.iterations.whole > 0;
+  expected.iteration_launches = repeats ? result.iteration : 0;
   expected.budget = result.budget;
   expected.resident_peak = result.resident_peak;
   expected.fits = result.fits() && result.refused == 0;
   const auto launches = static_cast<double>(result.measured.launches);
   if (launches <= 0 || recorded.result.measured.launches == 0) return expected;
-  const double found = iterations(result);
+  const double found = repeats ? iterations(result) : 0;
   const double units = found > 0 ? found : launches;
   expected.units_measured = units;
   expected.model_seconds = result.measured.seconds / units;
@@ -108,8 +110,8 @@ Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const
   expected.crossed_bytes = result.measured.model.crossed() / units;
   expected.least_model_seconds = result.bounds.seconds / units;
   expected.least_bytes = result.bounds.traffic / units;
-  const std::uint64_t unit = result.iteration > 0 ? result.iteration : kLaunchesAtATime;
-  const double a_unit = result.iteration > 0 ? 1 : 1 / static_cast<double>(kLaunchesAtATime);
+  const std::uint64_t unit = found > 0 ? result.iteration : kLaunchesAtATime;
+  const double a_unit = found > 0 ? 1 : 1 / static_cast<double>(kLaunchesAtATime);
   expected.recorded_seconds = recorded_seconds(trace, trace.launches - result.measured.launches, unit) * a_unit;
   const ReplayFigures& ran = recorded.result.measured;
   const double ran_units = units * static_cast<double>(ran.launches) / launches;

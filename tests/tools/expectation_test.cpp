@@ -27,6 +27,7 @@ TraceEvents paced(std::uint64_t launches) {
     trace.events.push_back({Nanoseconds(now), policy::Copied{}});
   }
   trace.launches = launches;
+  trace.iterations.whole = launches / 4;
   return trace;
 }
 
@@ -147,6 +148,18 @@ TEST(Expectation, WithoutAnIterationTheyAreOfALaunch) {
   EXPECT_NEAR(expected.recorded_seconds, 0.035, 1e-9);
   EXPECT_NEAR(expected.seconds, 0.035, 1e-9);
   EXPECT_THAT(expectation_text(expected), HasSubstr("a launch, for no iteration was found"));
+}
+
+// Of a trace that is cut, say: the policy went by two launches that looked alike.
+TEST(Expectation, APeriodThatStatsDoesNotCountIsNoIteration) {
+  TraceEvents trace = paced(2000);
+  trace.iterations = {};
+  const Expectation expected = expect_of(trace, replayed(1000, 2, 10, 0), replayed(1000, 2, 10, 0));
+  EXPECT_NEAR(expected.model_seconds, 0.01, 1e-9);
+  EXPECT_NEAR(expected.recorded_seconds, 0.035, 1e-9) << "by as many launches at a time as without a period";
+  EXPECT_THAT(expectation_text(expected), HasSubstr("a launch, for no iteration was found"));
+  EXPECT_EQ(expectation_json(expected).at("iteration_launches"), 0);
+  EXPECT_EQ(expectation_json(expected).at("figures_of"), "launch");
 }
 
 TEST(Expectation, WhatDoesNotFitIsSaid) {
