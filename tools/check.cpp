@@ -23,16 +23,17 @@ std::size_t changed_settings(const Settings& settings) {
   return changed;
 }
 
-// A rule on classes says nothing in a trace that names none: the classes are learned by a run in mode adaptive.
-bool cannot_be_judged(const Rule& rule, const CoverageReport& coverage) {
-  return !rule.match.classes.empty() && !coverage.names_classes;
+// A rule on classes says nothing in a trace that names none: the classes are learned by a run in mode adaptive. Nor
+// does it in one that names some, as only what was moved has its class named.
+bool cannot_be_judged(const Rule& rule, const RuleUse& use, const CoverageReport& coverage) {
+  return !rule.match.classes.empty() && (use.allowed || !coverage.names_classes);
 }
 
 // "used", "dead", "taken" (its matches all go to an earlier rule) or "unjudged".
 std::string_view verdict(const Rule& rule, const RuleUse& use, const CoverageReport& coverage) {
   if (!use.dead()) return "used";
   if (use.lost != 0) return "taken";
-  return cannot_be_judged(rule, coverage) ? "unjudged" : "dead";
+  return cannot_be_judged(rule, use, coverage) ? "unjudged" : "dead";
 }
 
 std::string dead_sentence(const Rule& rule, const RuleUse& use, const CheckedTrace& trace, const PolicyFile& file) {
@@ -42,6 +43,11 @@ std::string dead_sentence(const Rule& rule, const RuleUse& use, const CheckedTra
     const Rule& other = file.rules[use.lost_to - 1U];
     return out + "is dead here: all that it would match goes to rule " + policy::quoted(other.name) +
            ", which comes first";
+  }
+  if (what == "unjudged" && trace.coverage.names_classes) {
+    return out +
+           "asks for a class, and this trace names none for what it could match: to judge it, run under this file and "
+           "see `spillway stats --by rule`";
   }
   if (what == "unjudged") {
     return out +

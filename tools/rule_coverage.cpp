@@ -71,6 +71,8 @@ void RuleCoverage::requested(const AllocationRequested& request) {
                 std::vector<bool>(report_.rules.size()),
                 0,
                 {}};
+  for (std::size_t rule = 0; rule < report_.rules.size(); ++rule)
+    report_.rules[rule].allowed = report_.rules[rule].allowed || allocation.allowed.has(rule);
   ++report_.allocations;
   report_.bytes += request.bytes;
   ++undecided_;

@@ -22,6 +22,7 @@ struct RuleUse {
   std::uint64_t launches = 0;     // with at least one pointer that it decides
   // Where its conditions hold, but a rule above decides.
   std::uint64_t lost = 0;
+  bool allowed = false;       // the size, order, caller and device of some allocation are as it asks
   std::uint16_t lost_to = 0;  // number of the first rule that took something; 0: none did
   [[nodiscard]] bool dead() const { return allocations == 0 && launches == 0; }
 };

@@ -221,6 +221,27 @@ TEST(Check, CountsOfRulesOnClassesAreSaidToBeTheLeast) {
               HasSubstr("note: a trace names the class of memory only where the run moved it"));
 }
 
+// Of memory that the run left where it was no trace has the class.
+TEST(Check, ARuleOnAClassThatATraceNamesForNothingIsNotDead) {
+  const PolicyFileReading reading = read(rule("states", "class = \"optimizer\"", kPlaces) +
+                                         rule("too large", "class = \"optimizer\", size = \"1GiB\"", kPlaces));
+  RecordedRun run(reading.file.rules);
+  Decision decision;
+  decision.cause.span_class = static_cast<std::uint16_t>(SpanClass::weights);
+  decision.body = MoveRange{{1}, Bytes(), 2_MiB, Placement::host, Urgency::background, {}, {}};
+  run.decision(decision);
+  run.launch(1);
+  const CheckedTrace trace{"run.swt", "whole", run.report()};
+  const std::string text = check_text(reading, "p.toml", trace);
+  EXPECT_THAT(text, HasSubstr("rule \"states\" (line 1) asks for a class, and this trace names none for what it could "
+                              "match: to judge it, run under this file and see `spillway stats --by rule`\n"));
+  EXPECT_THAT(text,
+              HasSubstr("rule \"too large\" (line 5) is dead here: nothing in this trace meets its conditions\n"));
+  const auto json = nlohmann::json::parse(check_json(reading, "p.toml", trace));
+  EXPECT_EQ(json["rules"][0]["verdict"], "unjudged");
+  EXPECT_EQ(json["rules"][1]["verdict"], "dead");
+}
+
 TEST(Check, JsonHoldsTheSame) {
   const PolicyFileReading reading = read(rule("states \xFF", "kernel = \"*adam*\"", kPlaces));
   const PolicyFileReading good =
