@@ -70,7 +70,8 @@ CREATE INDEX shape_by_function ON shape (function);
 class SqliteExporter : public Exporter {
  public:
   std::optional<std::string> open(const std::string& path) override {
-    if (auto problem = database_.create(file_.reserve(path))) return problem;
+    if (auto problem = file_.reserve(path)) return problem;
+    if (auto problem = database_.create(file_.partial())) return problem;
     database_.run(kSchema);
     const auto into = [this](const char* table, int values) { return &database_.insert_into(table, values); };
     meta_ = into("meta", 2);

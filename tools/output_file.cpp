@@ -1,14 +1,18 @@
 #include "tools/output_file.hpp"
 
+#include <stdio_ext.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 #include <utility>
 
 #include "policy/settings.hpp"
+#include "tools/regular_file.hpp"
 #include "tools/text_table.hpp"
 
 namespace spillway::tools {
@@ -22,11 +26,22 @@ std::optional<std::string> replaces_input(const std::string& output, const std::
 }
 
 std::string cannot_be_written(const std::string& output, const std::string& problem) {
+  const auto is = [&problem](std::initializer_list<int> errors) {
+    return std::any_of(errors.begin(), errors.end(), [&](int error) { return problem == std::strerror(error); });
+  };
   const std::string folder = std::filesystem::path(output).parent_path().string();
   std::error_code error;
-  const bool missing = !folder.empty() && !std::filesystem::exists(folder, error);
-  return output + ": cannot be written: " + problem + "; " +
-         (missing ? "create the folder " + folder : std::string("make room")) + ", or name another place";
+  std::string remedy = "name another place";
+  if (is({ENOENT}) && !folder.empty() && !std::filesystem::exists(folder, error)) {
+    remedy = "create the folder " + folder + ", or name another place";
+  } else if (is({ENOSPC, EDQUOT, EFBIG})) {
+    remedy = "make room, or name another place";
+  } else if (is({EACCES, EPERM, EROFS})) {
+    remedy = "name a place where you may write";
+  } else if (problem == kIsFolder) {
+    remedy = "name a file in it";
+  }
+  return output + ": cannot be written: " + problem + "; " + remedy;
 }
 
 std::string written_line(const std::string& output, const std::string& what) {
@@ -41,13 +56,6 @@ OutputFile::~OutputFile() {
   if (!partial_.empty()) ::unlink(partial_.c_str());
 }
 
-std::string OutputFile::reserve(const std::string& path) {
-  path_ = path;
-  partial_ = path + ".part" + std::to_string(::getpid());
-  ::unlink(partial_.c_str());
-  return partial_;
-}
-
 std::optional<std::string> OutputFile::open(const std::string& path) {
   if (path == "-") {
     file_ = stdout;
@@ -56,11 +64,24 @@ std::optional<std::string> OutputFile::open(const std::string& path) {
   struct stat status {};
   // To rename over a device or a pipe would be to take it away.
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-    return S_ISDIR(status.st_mode) ? "is a folder" : "is no regular file";
-  file_ = std::fopen(reserve(path).c_str(), "wbx");
+    return S_ISDIR(status.st_mode) ? kIsFolder : "is no regular file";
+  // Nor is a link taken away: what it leads to is replaced.
+  std::error_code error;
+  path_ = path;
+  if (std::filesystem::is_symlink(path, error)) path_ = std::filesystem::canonical(path, error).string();
+  if (path_.empty() && !path.empty()) return "is a link that leads nowhere";
+  partial_ = path_ + ".part" + std::to_string(::getpid());
+  ::unlink(partial_.c_str());
+  file_ = std::fopen(partial_.c_str(), "wbx");
   if (file_ != nullptr) return std::nullopt;
   partial_.clear();
   return std::string(std::strerror(errno));
+}
+
+std::optional<std::string> OutputFile::reserve(const std::string& path) {
+  if (auto problem = open(path)) return problem;
+  std::fclose(std::exchange(file_, nullptr));
+  return std::nullopt;
 }
 
 void OutputFile::write(std::string_view bytes) {
@@ -69,7 +90,13 @@ void OutputFile::write(std::string_view bytes) {
 }
 
 std::optional<std::string> OutputFile::finish() {
-  if (file_ == stdout) return std::nullopt;  // main looks after it
+  if (file_ == stdout) {
+    if (error_ == 0) return std::nullopt;  // main looks after what is not written yet
+    // The reason is known here only: main is not to ask again. A reader that has gone away is no problem.
+    ::__fpurge(stdout);
+    std::clearerr(stdout);
+    return error_ == EPIPE ? std::nullopt : std::optional(std::string(std::strerror(error_)));
+  }
   if (std::FILE* const file = std::exchange(file_, nullptr); file != nullptr && std::fclose(file) != 0 && error_ == 0) {
     error_ = errno;
   }

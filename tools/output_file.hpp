@@ -1,4 +1,5 @@
-// A file that is there whole or not at all: written under another name beside it, and renamed at the end.
+// A file that is there whole or not at all: written under another name beside it, and renamed at the end. A link is
+// followed.
 #pragma once
 
 #include <cstdio>
@@ -27,8 +28,10 @@ class OutputFile {
 
   // "-" is standard output. The problem is a reason without the file's name.
   std::optional<std::string> open(const std::string& path);
-  // The name to write to by other means, where only renaming and removing is wanted: nothing is opened.
-  std::string reserve(const std::string& path);
+  // As open(), but no "-", for who writes by other means: an empty file of the name partial() is there, and nothing is
+  // open.
+  std::optional<std::string> reserve(const std::string& path);
+  [[nodiscard]] const std::string& partial() const { return partial_; }
   void write(std::string_view bytes);
   [[nodiscard]] bool failed() const { return error_ != 0; }
   std::optional<std::string> finish();

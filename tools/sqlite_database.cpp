@@ -2,6 +2,9 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+#include <cstring>
+
 namespace spillway::tools {
 
 SqliteInsert& SqliteInsert::integer(std::uint64_t value) {
@@ -69,7 +72,7 @@ std::optional<std::string> SqliteDatabase::close() {
   if (database_ == nullptr) return std::nullopt;
   run("COMMIT");
   std::optional<std::string> problem;
-  if (error_ != 0) problem = sqlite3_errstr(error_);
+  if (error_ != 0) problem = error_ == SQLITE_FULL ? std::strerror(ENOSPC) : sqlite3_errstr(error_);
   for (const auto& insert : inserts_) sqlite3_finalize(insert->statement_);
   inserts_.clear();
   const int result = sqlite3_close(database_);

@@ -36,7 +36,7 @@ class SqliteDatabase {
   SqliteDatabase(const SqliteDatabase&) = delete;
   SqliteDatabase& operator=(const SqliteDatabase&) = delete;
 
-  // A new file, which must not exist. The problem is SQLite's own words.
+  // In a new file, or an empty one. The problem is a reason in words.
   std::optional<std::string> create(const std::string& path);
   void run(const char* sql);
   // "INSERT INTO <table> VALUES (?, ...)" with that many values.

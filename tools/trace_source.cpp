@@ -96,7 +96,9 @@ std::optional<std::string> read_trace(const std::string& path, const TraceVisito
   struct stat status {};
   if (!file.is_open()) {
     if (file.problem() == kIsFolder) return path + ": is a folder; name a trace file in it";
-    return path + ": cannot be opened: " + file.problem() + "; check the path of the trace";
+    const bool forbidden = file.problem() == std::strerror(EACCES);
+    return path + ": cannot be opened: " + file.problem() +
+           (forbidden ? "; ask its owner to let you read it" : "; check the path of the trace");
   }
   if (::fstat(file.descriptor(), &status) != 0) return path + ": cannot be read: " + std::strerror(errno);
   auto progress = std::make_unique<Progress>(static_cast<std::uint64_t>(status.st_size));

@@ -304,6 +304,84 @@ TEST_F(HostileTraceTest, AFullDiskLeavesNoPartOfAFile) {
   }
 }
 
+// To put a file in the place of a pipe or a device is to take it away from everybody who uses it.
+TEST_F(HostileTraceTest, OnlyARegularFileIsReplaced) {
+  put("run.swt", tests::training_trace());
+  const std::filesystem::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::vector<std::vector<std::string>> commands = {{"export", "run.swt", "--format", "csv"},
+                                                          {"export", "run.swt", "--format", "perfetto"},
+                                                          {"export", "run.swt", "--format", "sqlite"},
+                                                          {"plan", "run.swt", "--device-budget", "48MiB"},
+                                                          {"view", "run.swt", "--open", "no"}};
+  for (std::vector<std::string> command : commands) {
+    SCOPED_TRACE(::testing::PrintToString(command));
+    command.insert(command.end(), {"-o", "pipe"});
+    const auto result = spillway(command);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
+    if (result.err.find("without the viewer") != std::string::npos) continue;
+    EXPECT_NE(result.err.find("pipe: cannot be written: is no regular file"), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(HostileTraceTest, ALinkIsFollowedAndStays) {
+  put("run.swt", tests::training_trace());
+  std::filesystem::create_directory(folder_ / "elsewhere");
+  std::ofstream(folder_ / "elsewhere" / "file") << "old";
+  std::filesystem::create_symlink("elsewhere/file", folder_ / "link");
+  std::filesystem::create_symlink("nowhere", folder_ / "loose");
+  for (const char* format : {"csv", "perfetto", "sqlite"}) {
+    SCOPED_TRACE(format);
+    const auto result = spillway({"export", "run.swt", "--format", format, "-o", "link"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
+    EXPECT_GT(std::filesystem::file_size(folder_ / "elsewhere" / "file"), 1000U);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / "elsewhere"), {}), 1);
+    const auto refused = spillway({"export", "run.swt", "--format", format, "-o", "loose"});
+    EXPECT_EQ(refused.err, "spillway: loose: cannot be written: is a link that leads nowhere; name another place\n");
+  }
+}
+
+// The remedy is one for this problem: room helps nobody who may not write there.
+TEST_F(HostileTraceTest, WhatCannotBeWrittenSaysWhatHelps) {
+  put("run.swt", tests::training_trace());
+  std::filesystem::create_directory(folder_ / "folder");
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  tests::ProcessOptions stranger;
+  stranger.user = 65534;  // of no effect where we are not root; then the folder is closed to us by its mode
+  std::filesystem::create_directory(folder_ / "closed");
+  std::filesystem::permissions(folder_ / "closed", std::filesystem::perms(0555));
+  const std::string limited = "trap '' XFSZ; ulimit -f 0; exec " SPILLWAY_COMMAND " export run.swt -o out --format ";
+  for (const char* format : {"csv", "perfetto", "sqlite"}) {
+    SCOPED_TRACE(format);
+    const auto said = [&](const std::string& output, const tests::ProcessOptions& options = {}) {
+      return spillway({"export", "run.swt", "--format", format, "-o", output}, options).err;
+    };
+    EXPECT_EQ(said("closed/out", stranger),
+              "spillway: closed/out: cannot be written: Permission denied; name a place where you may write\n");
+    EXPECT_EQ(said(std::string(300, 'x')),
+              "spillway: " + std::string(300, 'x') + ": cannot be written: File name too long; name another place\n");
+    EXPECT_EQ(said("no/out"),
+              "spillway: no/out: cannot be written: No such file or directory; create the folder no, or "
+              "name another place\n");
+    tests::ProcessOptions here;
+    here.folder = folder_.string();
+    const bool sqlite = std::string(format) == "sqlite";  // it keeps the reason to itself, unless the disk is full
+    EXPECT_EQ(
+        tests::run_process({"sh", "-c", limited + format}, here).err,
+        std::string("spillway: out: cannot be written: ") +
+            (sqlite ? "disk I/O error; name another place\n" : "File too large; make room, or name another place\n"));
+  }
+  const auto plan = spillway({"plan", "run.swt", "--device-budget", "48MiB", "-o", "folder"});
+  EXPECT_NE(plan.err.find("spillway: folder: cannot be written: is a folder; name a file in it\n"), std::string::npos)
+      << plan.err;
+  std::filesystem::permissions(folder_ / "run.swt", std::filesystem::perms::none);
+  EXPECT_EQ(spillway({"stats", "run.swt"}, stranger).err,
+            "spillway: run.swt: cannot be opened: Permission denied; ask its owner to let you read it\n");
+}
+
 TEST_F(HostileTraceTest, AFolderThatIsMissingIsToBeCreated) {
   put("run.swt", tests::training_trace());
   for (std::vector<std::string> command : std::vector<std::vector<std::string>>{
