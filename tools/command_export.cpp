@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 
 #include "tools/command.hpp"
@@ -109,42 +110,69 @@ class ExportCommand : public Command {
       opened = !problem;
       if (opened) exporter->begin(reader.header());
     };
+    bool holds_something = false;
     visitor.record = [&](const policy::trace::Record& record) {
       run.add(record);
-      if (opened) exporter->add(record, run, window.holds(record.time, run.iteration_of_record()));
+      const bool inside = window.holds(record.time, run.iteration_of_record());
+      holds_something = holds_something || inside;
+      if (opened) exporter->add(record, run, inside);
     };
     visitor.wants_more = [&] { return !problem && !(opened && exporter->failed()); };
     std::string state = "whole";
     visitor.finished = [&](const policy::trace::TraceReader& reader) {
-      // Without the iteration nothing is written: what is not finished leaves no file.
-      if (opened && (iterations_.empty() || window.first_iteration <= run.iteration()))
-        problem = exporter->finish(reader, run);
+      // Of a piece that holds nothing there is nothing to write: what is not finished leaves no file.
+      if (opened && (holds_something || !is_piece() || exporter->failed())) problem = exporter->finish(reader, run);
       state = completeness(reader);
     };
     if (const auto unreadable = read_trace(path, visitor)) return complain(*unreadable, kFailure);
     if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
-    if (const std::string line = as_far_as_it_goes(path, "exported", state); !line.empty()) complain(line, kSuccess);
-    if (!iterations_.empty() && window.first_iteration > run.iteration()) {
-      return complain("--iteration " + iterations_ + ": " +
-                          (run.iteration() == 0
-                               ? "no iteration was found in this trace; leave --iteration out, or use --from and --to"
-                               : "this trace has the iterations 1 to " + std::to_string(run.iteration()) +
-                                     " (0 is what comes before them); name some of these"),
+    if (opened && exporter->failed()) return kSuccess;  // the reader of standard output has gone away
+    if (is_piece() && !holds_something) {
+      return complain(nothing_inside(window, run) + (state == "whole" ? "" : " (" + path + ": " + state + ")"),
                       kFailure);
     }
-    print(written_line(output_, range_text(window, run)));
+    if (const std::string line = as_far_as_it_goes(path, "exported", state); !line.empty()) complain(line, kSuccess);
+    print(written_line(output_, range_text(window, run, state == "whole")));
     return kSuccess;
   }
 
-  // Of what there is: "iterations 3 to 9", "0.2 s to 1.5 s", "the whole trace".
-  std::string range_text(const ExportWindow& window, const RunFollower& run) const {
+  [[nodiscard]] bool is_piece() const { return !from_.empty() || !to_.empty() || !iterations_.empty(); }
+
+  std::string nothing_inside(const ExportWindow& window, const RunFollower& run) const {
+    if (!iterations_.empty() && window.first_iteration > run.iteration()) {
+      return "--iteration " + iterations_ + ": " +
+             (run.iteration() == 0
+                  ? "no iteration was found in this trace; leave --iteration out, or use --from and --to"
+                  : "this trace has the iterations 1 to " + std::to_string(run.iteration()) +
+                        " (0 is what comes before them); name some of these");
+    }
+    std::string flags;
+    const auto add = [&flags](const char* flag, const std::string& value) {
+      if (!value.empty()) flags += (flags.empty() ? "" : " ") + std::string(flag) + value;
+    };
+    add("--from ", from_);
+    add("--to ", to_);
+    add("--iteration ", iterations_);
+    char end[32];
+    std::snprintf(end, sizeof end, "%.3f s", static_cast<double>(run.time().count()) / 1e9);
+    return flags + ": nothing happened there; this trace goes up to " + end +
+           (iterations_.empty() ? "" : ", and `spillway stats --by iteration` says when each iteration was") +
+           "; name a piece of it";
+  }
+
+  // Of what there is: "iterations 3 to 9", "iteration 3, of 0.2s to the end", "the whole trace".
+  [[nodiscard]] std::string range_text(const ExportWindow& window, const RunFollower& run, bool whole) const {
+    const std::string read = whole ? "" : " as far as it could be read";
+    std::string text;
     if (!iterations_.empty()) {
       const std::uint64_t last = std::min(window.last_iteration, run.iteration());
-      if (last == window.first_iteration) return "iteration " + grouped(last);
-      return "iterations " + grouped(window.first_iteration) + " to " + grouped(last);
+      text = last == window.first_iteration ? "iteration " + grouped(last)
+                                            : "iterations " + grouped(window.first_iteration) + " to " + grouped(last);
+      if (from_.empty() && to_.empty()) return text + read;
+      text += ", of ";
     }
-    if (from_.empty() && to_.empty()) return "the whole trace";
-    return (from_.empty() ? "the beginning" : from_) + " to " + (to_.empty() ? "the end" : to_);
+    if (from_.empty() && to_.empty()) return whole ? "the whole trace" : "the trace" + read;
+    return text + (from_.empty() ? "the beginning" : from_) + " to " + (to_.empty() ? "the end" : to_) + read;
   }
 
   std::string trace_;

@@ -90,11 +90,15 @@ class ViewCommand : public Command {
     }
     if (const auto problem = replaces_input(output_, list.paths)) return complain(*problem);
     std::vector<view::ViewReading> readings;
+    bool whole = true;
     for (const std::string& path : list.paths) {
       readings.push_back(view::view_trace(path));
       if (!readings.back().problem) {
         const std::string& state = readings.back().summary.completeness;
-        if (const std::string line = as_far_as_it_goes(path, "shown", state); !line.empty()) complain(line, kSuccess);
+        if (const std::string line = as_far_as_it_goes(path, "shown", state); !line.empty()) {
+          complain(line, kSuccess);
+          whole = false;
+        }
         continue;
       }
       // What can be shown is shown.
@@ -104,10 +108,10 @@ class ViewCommand : public Command {
     }
     if (readings.empty()) return complain(trace_ + ": none of its traces can be read", kFailure);
     const std::string page = make_page(readings);
-    const int shown =
-        serve_ ? serve_page(page)
-               : write_page(page, list.paths.size() == 1 ? list.paths.front() : trace_,
-                            list.paths.size() == 1 ? "the whole trace" : counted(readings.size(), "trace", "traces"));
+    const bool one = list.paths.size() == 1;
+    std::string what = one ? "the whole trace" : counted(readings.size(), "trace", "traces");
+    if (!whole) what = one ? "the trace as far as it could be read" : what + ", some only as far as they could be read";
+    const int shown = serve_ ? serve_page(page) : write_page(page, one ? list.paths.front() : trace_, what);
     return readings.size() < list.paths.size() ? kFailure : shown;
   }
 

@@ -16,6 +16,7 @@ namespace spillway::tools {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ExportTest = TraceCommandTest;
 
@@ -180,6 +181,8 @@ TEST_F(ExportTest, WhatWasWrittenIsSaidInALine) {
   EXPECT_THAT(written({"--iteration", "3"}), ::testing::EndsWith("B, iteration 3\n"));
   EXPECT_THAT(written({"--iteration", "3..99"}), ::testing::EndsWith("B, iterations 3 to 19\n")) << "what there is";
   EXPECT_THAT(written({"--to", "20ms"}), ::testing::EndsWith("B, the beginning to 20ms\n"));
+  EXPECT_THAT(written({"--from", "1ns", "--iteration", "3"}),
+              ::testing::EndsWith("B, iteration 3, of 1ns to the end\n"));
   // What goes to standard output is the export alone.
   const auto csv = spillway({"export", "run.swt", "--format", "csv", "-o", "-"});
   EXPECT_THAT(csv.out, ::testing::Not(HasSubstr("whole trace")));
@@ -209,6 +212,55 @@ TEST_F(ExportTest, AnIterationThatThereIsNotIsNamedAndNothingIsWritten) {
   EXPECT_EQ(spillway({"export", "run.swt", "--format", "csv", "-o", "old.csv", "--iteration", "19..30"}).exit_code, 0);
 }
 
+// A header alone would look like a run in which nothing happened.
+TEST_F(ExportTest, APieceThatHoldsNothingIsRefused) {
+  put("run.swt", tests::training_trace());
+  for (const char* format : {"csv", "sqlite", "perfetto"}) {
+    SCOPED_TRACE(format);
+    const auto refused = [&](std::vector<std::string> piece) {
+      piece.insert(piece.begin(), {"export", "run.swt", "--format", format, "-o", "piece"});
+      const auto result = spillway(piece);
+      EXPECT_EQ(result.exit_code, 1);
+      EXPECT_EQ(result.out, "");
+      EXPECT_FALSE(std::filesystem::exists(folder_ / "piece"));
+      return result.err;
+    };
+    EXPECT_THAT(
+        refused({"--from", "100s"}),
+        ::testing::MatchesRegex("spillway: --from 100s: nothing happened there; this trace goes up to [0-9.]+ s; "
+                                "name a piece of it\n"));
+    EXPECT_THAT(refused({"--from", "1.0000001ms", "--to", "1000000.2ns"}), HasSubstr("nothing happened there"));
+    EXPECT_THAT(
+        refused({"--from", "100s", "--iteration", "3"}),
+        AllOf(HasSubstr("--from 100s --iteration 3: nothing happened"), HasSubstr("`spillway stats --by iter")));
+  }
+}
+
+// Its reader may have gone away before anything is written: that is how `| head -1` ends.
+TEST_F(ExportTest, IsQuietOnAClosedPipe) {
+  put("run.swt", tests::training_trace());
+  tests::ProcessOptions options;
+  options.close_stdout_reader = true;
+  for (const char* format : {"csv", "perfetto"}) {
+    const auto result = spillway({"export", "run.swt", "--format", format, "-o", "-"}, options);
+    EXPECT_EQ(result.err, "") << format;
+    EXPECT_EQ(result.exit_code, 0) << format;
+  }
+}
+
+TEST_F(ExportTest, AFullDiskBehindStandardOutputIsSaidOnce) {
+  put("run.swt", tests::training_trace());
+  tests::ProcessOptions options;
+  options.folder = folder_.string();
+  for (const std::string format : {"csv", "perfetto"}) {
+    const std::string script = SPILLWAY_COMMAND " export run.swt -o - --format " + format + " > /dev/full";
+    const auto result = tests::run_process({"sh", "-c", script}, options);
+    EXPECT_EQ(result.exit_code, 1) << format;
+    EXPECT_EQ(result.err,
+              "spillway: -: cannot be written: No space left on device; make room, or name another place\n");
+  }
+}
+
 TEST_F(ExportTest, CsvHasItsColumnsInEveryLine) {
   put("run.swt", tests::sample_trace());
   const auto result = spillway({"export", "run.swt", "--format", "csv", "-o", "-"});
@@ -235,6 +287,7 @@ TEST_F(ExportTest, CutAndDamagedTracesAreExportedAsFarAsTheyGo) {
     EXPECT_EQ(result.exit_code, 0) << format;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     EXPECT_THAT(result.err, HasSubstr("cut.swt: exported as far as it goes: cut at byte"));
+    EXPECT_THAT(result.out, ::testing::EndsWith("B, the trace as far as it could be read\n"));
   }
   EXPECT_EQ(query(folder_ / "cut.sqlite", "SELECT count(*) AS n FROM launch")[0]["n"], 480);
   for (std::size_t at = 30; at < whole.size(); at += 997) {
