@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -89,6 +90,16 @@ std::string help_page(const std::string& help) {
   return prose_for(terminal_of_output(), help.substr(0, example), kDescriptions) + help.substr(example);
 }
 
+// A reader that has gone away ends no command by the signal: writing fails, and finish() knows why. A handler, not
+// SIG_IGN: a program that is started from here must not inherit it.
+void survive_closed_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = [](int /*signal*/) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGPIPE, &action, nullptr);
+}
+
 // A reader that has gone away is no problem of ours; a full disk is.
 int finish(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
@@ -119,6 +130,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  survive_closed_pipes();
   try {
     return finish(run_command_line(argc, argv));
   } catch (const std::exception& error) {

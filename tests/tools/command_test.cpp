@@ -38,7 +38,9 @@ TEST(Command, EachIsQuietOnAClosedPipe) {
   tests::ProcessOptions options;
   options.close_stdout_reader = true;
   for (const CommandRow& row : command_table()) {
-    EXPECT_EQ(run_process({SPILLWAY_COMMAND, row.name, "--help"}, options).err, "") << row.name;
+    const auto result = run_process({SPILLWAY_COMMAND, row.name, "--help"}, options);
+    EXPECT_EQ(result.err, "") << row.name;
+    EXPECT_EQ(result.exit_code, 0) << row.name;
   }
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"--help"},
@@ -52,7 +54,9 @@ TEST(Command, EachIsQuietOnAClosedPipe) {
            {"replay", std::string(GOLDEN_TRACES) + "/train_adam.swt"}}) {
     std::vector<std::string> command = words;
     command.insert(command.begin(), SPILLWAY_COMMAND);
-    EXPECT_EQ(run_process(command, options).err, "") << words.front();
+    const auto result = run_process(command, options);
+    EXPECT_EQ(result.err, "") << words.front();
+    EXPECT_EQ(result.signal, 0) << words.front();
   }
 }
 

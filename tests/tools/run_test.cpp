@@ -107,6 +107,7 @@ TEST_F(RunTest, ProgramKeepsItsOutputAndExitCode) {
 }
 
 TEST_F(RunTest, FlagsAfterTheProgramAreTheProgramsOwn) {
+  EXPECT_EQ(run({"--", "sh", "-c", "kill -PIPE $$; echo survived"}).signal, SIGPIPE);
   EXPECT_EQ(run({"sh", "-c", "echo $1 $2", "x", "--device-budget", "--help"}).out, "--device-budget --help\n");
   EXPECT_EQ(run({"--mode", "off", "echo", "--mode", "--", "y"}).out, "--mode -- y\n");
   EXPECT_EQ(run({"--", "echo", "--", "y"}).out, "-- y\n");
