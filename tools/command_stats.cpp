@@ -43,9 +43,10 @@ class StatsCommand : public Command {
 
   int run() override {
     take_sections_from_arguments();
-    const TraceList list = list_traces(arguments_);
+    TraceList list = list_traces(arguments_);
     if (explains_->count() > 0) return explain(list);
     int code = kSuccess;
+    leave_out_repeated(list.paths);
     for (const std::string& problem : list.problems) code = complain(problem, kFailure);
     for (const std::string& path : list.paths) {
       if (const auto problem = read(path)) code = complain(*problem, kFailure);
@@ -74,6 +75,18 @@ class StatsCommand : public Command {
                                              [&](const std::string& word) { return !is_section(word); });
     by_.insert(by_.end(), first, arguments_.end());
     arguments_.erase(first, arguments_.end());
+  }
+
+  // A trace counts once in the totals, however often it is named: by itself and in a folder, or by a link.
+  static void leave_out_repeated(std::vector<std::string>& paths) {
+    std::set<std::filesystem::path> known;
+    std::erase_if(paths, [&known](const std::string& path) {
+      std::error_code error;
+      const std::filesystem::path file = std::filesystem::canonical(path, error);
+      if (error || known.insert(file).second) return false;
+      complain(path + ": is named more than once; it is counted once", kSuccess);
+      return true;
+    });
   }
 
   std::optional<std::string> read(const std::string& path) {
@@ -140,6 +153,10 @@ class StatsCommand : public Command {
     if (!name) {
       return complain("--explain: " + policy::quoted(explain_) +
                       " is no allocation; write its number, or an address in it such as 0x7f3a00000000");
+    }
+    if (!by_.empty()) {
+      return complain(
+          "--explain tells the story of one allocation, and --by makes tables of all; leave one of them out");
     }
     if (!list.problems.empty()) return complain(list.problems.front(), kFailure);
     if (list.paths.size() != 1) {

@@ -200,7 +200,29 @@ TEST_F(StatsTest, IsQuietOnAClosedPipe) {
   put("run.swt", tests::sample_trace());
   tests::ProcessOptions options;
   options.close_stdout_reader = true;
-  EXPECT_EQ(stats({"run.swt"}, options).err, "");
+  const auto result = stats({"run.swt"}, options);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.exit_code, 0);
+}
+
+TEST_F(StatsTest, ATraceIsCountedOnceHoweverOftenItIsNamed) {
+  put("run.swt", tests::sample_trace());
+  std::filesystem::create_symlink("run.swt", folder_ / "link.swt");
+  const auto once = stats({"run.swt"});
+  const auto twice = stats({"run.swt", "./run.swt", "link.swt"});
+  EXPECT_EQ(twice.out, once.out);
+  EXPECT_EQ(twice.exit_code, 0);
+  EXPECT_EQ(twice.err,
+            "spillway: ./run.swt: is named more than once; it is counted once\n"
+            "spillway: link.swt: is named more than once; it is counted once\n");
+}
+
+TEST_F(StatsTest, AStoryHasNoTables) {
+  put("run.swt", tests::sample_trace());
+  const auto result = stats({"run.swt", "--by", "allocation", "--explain", "2"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("--explain tells the story of one allocation, and --by makes tables"));
 }
 
 TEST_F(StatsTest, FullDiskIsSaid) {
