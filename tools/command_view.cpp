@@ -103,11 +103,12 @@ class ViewCommand : public Command {
       readings.pop_back();
     }
     if (readings.empty()) return complain(trace_ + ": none of its traces can be read", kFailure);
+    std::string what = counted(readings.size(), "trace", "traces");
+    if (list.paths.size() == 1)
+      what = readings.front().summary.whole ? "the whole trace" : "the trace, as far as it could be read";
     const std::string page = make_page(readings);
     const int shown =
-        serve_ ? serve_page(page)
-               : write_page(page, list.paths.size() == 1 ? list.paths.front() : trace_,
-                            list.paths.size() == 1 ? "the whole trace" : counted(readings.size(), "trace", "traces"));
+        serve_ ? serve_page(page) : write_page(page, list.paths.size() == 1 ? list.paths.front() : trace_, what);
     return readings.size() < list.paths.size() ? kFailure : shown;
   }
 
