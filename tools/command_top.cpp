@@ -104,7 +104,7 @@ class TopCommand : public Command {
     TraceVisitor visitor;
     visitor.opened = [&](const policy::trace::TraceReader& reader) {
       reader_ = &reader;
-      view_.begin(reader.header(), shown);
+      view_.begin(reader, shown);
       if (writer_ == 0 && reader.header().host == this_host()) writer_ = reader.header().pid;
     };
     visitor.record = [this](const policy::trace::Record& record) {
@@ -116,6 +116,7 @@ class TopCommand : public Command {
       const bool torn = reader.report().cut_at && (writer_ == 0 || !is_running(writer_));
       if (reader.whole() || torn || reader.report().damaged_frames > 0 || reader.report().header_damaged)
         view_.set_completeness(completeness(reader));
+      why_no_end_ = why_no_end(reader);
       if (!reader.end()) return;
       end_reason_ = reader.end()->reason;
       view_.end(*reader.end());
@@ -163,8 +164,8 @@ class TopCommand : public Command {
 
   [[nodiscard]] std::string last_state() const {
     if (!end_reason_.empty()) return "ended by " + end_reason_;
-    if (writer_ != 0) return is_running(writer_) ? "running" : "killed";
-    return "still running, or killed";
+    if (writer_ != 0 && is_running(writer_)) return "running";
+    return writer_ != 0 ? "no end in the trace (" + why_no_end_ + ")" : "still running, or " + why_no_end_;
   }
 
   // In seconds. What happens is in the file within one.
@@ -195,6 +196,7 @@ class TopCommand : public Command {
   Terminal terminal_;
   const policy::trace::TraceReader* reader_ = nullptr;  // while it reads
   std::string end_reason_;
+  std::string why_no_end_;
   std::uint64_t writer_ = 0;     // 0: nobody of this machine that we know of
   std::uint64_t asked_for_ = 0;  // the process named, where a child of it is shown
   bool gone_ = false;

@@ -11,8 +11,8 @@
 
 #include "policy/settings.hpp"
 #include "tools/command.hpp"
+#include "tools/running_process.hpp"
 #include "tools/text_table.hpp"
-#include "tools/trace_summary.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -47,25 +47,55 @@ std::string without_number(const std::string& name) {
 }
 
 // Begins as the lines of the process itself do, which stand above it.
-std::string line_for(const TraceSummary& summary) {
+std::string line_for(const TraceSummary& summary, const TracePlace& place) {
   using policy::format_bytes;
   policy::Bytes budget;
   for (const DeviceSummary& device : summary.devices) budget += device.totals.budget;
-  std::string text = "spillway[" + std::to_string(summary.header.pid) +
-                     "] summary: " + counted(summary.launches, "launch", "launches") + ", " +
-                     counted(summary.allocations, "allocation", "allocations") + ", at most " +
-                     format_bytes(summary.live_at_peak.bytes) + " at a time, moved in " +
-                     format_bytes(summary.moved_in()) + ", out " + format_bytes(summary.moved_out()) +
-                     ", managed peak " + format_bytes(summary.resident_peak());
+  const std::string partial = why_partial(summary, place);
+  std::string text =
+      "spillway[" + (summary.header_is_known ? std::to_string(summary.header.pid) : "unknown") + "] summary" +
+      (partial.empty() ? "" : " (partial: " + partial + ")") + ": " + counted(summary.launches, "launch", "launches") +
+      ", " + counted(summary.allocations, "allocation", "allocations") + ", at most " +
+      format_bytes(summary.live_at_peak.bytes) + " at a time, moved in " + format_bytes(summary.moved_in()) + ", out " +
+      format_bytes(summary.moved_out()) + ", managed peak " + format_bytes(summary.resident_peak());
   if (budget > policy::Bytes() && !summary.off()) text += " of a budget of " + format_bytes(budget);
   text += ", on host peak " + format_bytes(summary.on_host_peak());
   if (summary.dropped_events + summary.dropped_frames > 0) {
     text += ", dropped " + grouped(summary.dropped_events + summary.dropped_frames);
   }
-  return text + (summary.whole ? "" : " (trace " + summary.completeness + ")");
+  return text;
+}
+
+// A frame of a trace is up to 1 MiB, and what did not fit is cut off again: a disk with less was full.
+bool is_full(const TracePlace& place) { return place.free && *place.free < policy::Bytes(std::uint64_t{1} << 20U); }
+
+std::string full_text(const TracePlace& place) { return "its disk is full (" + format_bytes(*place.free) + " free)"; }
+
+std::optional<policy::Bytes> free_beside(const std::string& path) {
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  const fs::space_info space = fs::space(folder.empty() ? fs::path(".") : folder, error);
+  if (error) return std::nullopt;
+  return policy::Bytes(space.available);
 }
 
 }  // namespace
+
+std::string why_partial(const TraceSummary& summary, const TracePlace& place) {
+  if (summary.whole) return {};
+  if (!summary.end_reason.empty()) return "its trace is damaged: " + summary.completeness;
+  const std::string byte = std::to_string(summary.file_bytes);
+  if (place.writer_runs) return "still running, its trace is read up to byte " + byte;
+  return "tracing stopped at byte " + byte + ": " +
+         (is_full(place) ? full_text(place)
+                         : "the program was killed, or left without its exit handlers, or its disk was full");
+}
+
+std::string why_empty(const TracePlace& place) {
+  const std::string full =
+      is_full(place) ? full_text(place) + "; " : "its disk was full, or the program was killed as it began; ";
+  return full + "make room, or name another place with --trace";
+}
 
 std::optional<std::string> trace_place_problem(const std::string& pattern) {
   if (!pattern.starts_with('/')) return std::nullopt;
@@ -137,17 +167,31 @@ void RunSummary::report() const {
   for (const std::string& path : traces()) {
     if (std::binary_search(before_.begin(), before_.end(), path)) continue;
     any = true;
+    TracePlace place{free_beside(path)};
+    std::error_code error;
+    if (fs::file_size(path, error) == 0 && !error) {
+      complain("no summary: the trace " + path + " is empty: " + why_empty(place), kSuccess);
+      continue;
+    }
     const SummaryReading reading = summarize(path);
     if (reading.problem) {
-      complain(*reading.problem, kSuccess);
+      complain("no summary: " + *reading.problem, kSuccess);
     } else {
-      std::fprintf(stderr, "%s\n", harmless(line_for(reading.summary)).c_str());
+      place.writer_runs = find_running_process(reading.summary.header.pid).process.has_value();
+      std::fprintf(stderr, "%s\n", harmless(line_for(reading.summary, place)).c_str());
     }
     if (own_folder_.empty()) complain("trace: " + path, kSuccess);
   }
   if (any) return;
+  std::error_code error;
   if (const auto problem = trace_place_problem(pattern_)) {
     complain("no trace was written, so nothing is known of the run: " + *problem, kSuccess);
+  } else if (fs::is_character_file(pattern_, error)) {
+    complain("no summary: it is read from the trace, and " + policy::quoted(pattern_) +
+                 " is a device, which keeps none; name a file with --trace, or leave it out",
+             kSuccess);
+  } else if (const TracePlace place{free_beside(pattern_)}; is_full(place)) {
+    complain("no summary: no trace is at " + policy::quoted(pattern_) + ", and " + why_empty(place), kSuccess);
   } else {
     complain(
         "no CUDA call was seen: the program made none, or what made them was not intercepted (a child process "

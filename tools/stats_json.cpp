@@ -25,6 +25,7 @@ Json devices_of(const TraceSummary& summary) {
       one[std::string(field.name)] = (device.totals.*field.member).count();
     }
     one["on_host_peak"] = device.on_host_peak.count();
+    one["on_host_peak_is_at_least"] = !summary.whole;  // from the events, also where the rest is recorded
     list.push_back(std::move(one));
   }
   return list;
@@ -106,6 +107,7 @@ Json stats_json(const TraceSummary& summary, std::size_t most_functions) {
           {"file_bytes", summary.file_bytes},
           {"records", summary.records},
           {"unknown_records", summary.unknown_records},
+          {"header_is_known", summary.header_is_known},
           {"program", header.program},
           {"arguments", header.arguments},
           {"pid", header.pid},
@@ -113,6 +115,7 @@ Json stats_json(const TraceSummary& summary, std::size_t most_functions) {
           {"rank", header.rank},
           {"start", header.start},
           {"duration_ns", summary.duration.count()},
+          {"duration_is_at_least", !summary.whole},
           {"end", summary.end_reason},
           {"build", header.build},
           {"driver_version", header.driver_version},

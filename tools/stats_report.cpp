@@ -20,6 +20,7 @@ std::string seconds(Nanoseconds time) {
 }
 
 std::string command_line(const TraceSummary& summary) {
+  if (!summary.header_is_known) return "unknown";
   std::string text;
   for (const std::string& argument : summary.header.arguments) text += (text.empty() ? "" : " ") + harmless(argument);
   return text.empty() ? harmless(summary.header.program) : text;
@@ -31,16 +32,31 @@ std::string line(const char* title, const std::string& text) {
   return padded + text + "\n";
 }
 
+// The end has some of the whole run, however much of what comes before it is lost.
+std::string figures_of(const TraceSummary& summary) {
+  const bool recorded = std::any_of(summary.devices.begin(), summary.devices.end(),
+                                    [](const DeviceSummary& device) { return device.totals_are_recorded; });
+  return std::string("of what could be read") + (recorded ? ", but for what is said to be recorded at the end" : "");
+}
+
 std::string opening(const TraceSummary& summary) {
   const trace::TraceHeader& header = summary.header;
   std::string out = line("trace", harmless(summary.path) + ", " + summary.completeness);
+  if (!summary.whole) out += line("figures", figures_of(summary));
   out += line("program", command_line(summary));
-  std::string process = "pid " + std::to_string(header.pid) + " on " + harmless(header.host);
-  if (!header.rank.empty()) process += ", rank " + harmless(header.rank);
-  out += line("process", process + ", started " + harmless(header.start) + ", " + seconds(summary.duration) +
+  std::string process = "unknown";
+  if (summary.header_is_known) {
+    process = "pid " + std::to_string(header.pid) + " on " + harmless(header.host);
+    if (!header.rank.empty()) process += ", rank " + harmless(header.rank);
+    process += ", started " + harmless(header.start);
+  }
+  out += line("process", process + ", " + (summary.whole ? "" : "last event read at ") + seconds(summary.duration) +
                              (summary.end_reason.empty() ? "" : ", ended by " + harmless(summary.end_reason)));
-  out += line("spillway", harmless(header.build) + ", driver " + harmless(header.driver_version));
+  out +=
+      line("spillway", summary.header_is_known ? harmless(header.build) + ", driver " + harmless(header.driver_version)
+                                               : "unknown");
   if (summary.simulated()) out += line("device", "simulated: bytes are what was decided there, times mean nothing");
+  if (!summary.header_is_known) return out + line("settings", "unknown");
   std::string settings;
   for (const auto& [key, value] : header.settings) {
     const SettingRow* row = find_setting(key);
@@ -53,6 +69,11 @@ std::string opening(const TraceSummary& summary) {
 std::string budget_text(const TraceSummary& summary, const DeviceTotals& totals) {
   if (summary.off()) return "none (off)";
   return totals.budget == Bytes() ? "unknown" : format_bytes(totals.budget);
+}
+
+// Which no end records.
+std::string on_host_peak_text(const TraceSummary& summary, const DeviceSummary& device) {
+  return (device.totals_are_recorded && !summary.whole ? "at least " : "") + format_bytes(device.on_host_peak);
 }
 
 std::string device_tables(const TraceSummary& summary, std::size_t width) {
@@ -72,7 +93,7 @@ std::string device_tables(const TraceSummary& summary, std::size_t width) {
     all_recorded = all_recorded && device.totals_are_recorded;
     table.add({std::to_string(device.seen.device.value) + " " + harmless(device.seen.name),
                budget_text(summary, totals), format_bytes(totals.resident_peak), format_bytes(totals.plain),
-               format_bytes(totals.managed), format_bytes(totals.on_host), format_bytes(device.on_host_peak),
+               format_bytes(totals.managed), format_bytes(totals.on_host), on_host_peak_text(summary, device),
                format_bytes(totals.moved_in), format_bytes(totals.moved_out)});
   }
   return std::string("\nDevices, ") +
@@ -234,10 +255,11 @@ std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals to
   Nanoseconds longest;
   for (const TraceSummary& one : summaries) {
     const std::uint64_t lost = one.dropped_events + one.dropped_frames;
-    table.add({one.header.rank.empty() ? "-" : harmless(one.header.rank), std::to_string(one.header.pid),
-               seconds(one.duration), grouped(one.launches), grouped(one.allocations),
-               format_bytes(one.resident_peak()), format_bytes(one.moved_in()), format_bytes(one.moved_out()),
-               grouped(one.decision_count), grouped(lost), harmless(one.path), one.completeness});
+    table.add({one.header.rank.empty() ? "-" : harmless(one.header.rank),
+               one.header_is_known ? std::to_string(one.header.pid) : "unknown", seconds(one.duration),
+               grouped(one.launches), grouped(one.allocations), format_bytes(one.resident_peak()),
+               format_bytes(one.moved_in()), format_bytes(one.moved_out()), grouped(one.decision_count), grouped(lost),
+               harmless(one.path), one.completeness});
     launches += one.launches;
     allocations += one.allocations;
     decisions += one.decision_count;

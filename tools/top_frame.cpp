@@ -32,15 +32,18 @@ std::string seconds_text(Nanoseconds time, int digits) {
 }
 
 std::string heading(const TopFrame& frame) {
-  std::string out = harmless(frame.program.substr(frame.program.rfind('/') + 1)) + ", pid " +
-                    std::to_string(frame.pid) +
-                    (frame.asked_for == 0 ? "" : ", a child of " + std::to_string(frame.asked_for) + ",") + " on " +
-                    harmless(frame.host);
+  std::string out = "unknown program";
+  if (frame.header_known) {
+    out = harmless(frame.program.substr(frame.program.rfind('/') + 1)) + ", pid " + std::to_string(frame.pid) +
+          (frame.asked_for == 0 ? "" : ", a child of " + std::to_string(frame.asked_for) + ",") + " on " +
+          harmless(frame.host);
+  }
   if (!frame.rank.empty()) out += ", rank " + harmless(frame.rank);
-  out += ", " + harmless(frame.state) + ", " + seconds_text(frame.time, 1);
+  out += ", " + harmless(frame.state) + ", " + (frame.is_partial() ? "last event read at " : "") +
+         seconds_text(frame.time, 1);
   // What happens is known within a second.
   if (frame.quiet_seconds >= 2) out += ", last event " + std::to_string(frame.quiet_seconds) + " s ago";
-  if (!frame.completeness.empty() && frame.completeness != "whole") out += "\nincomplete: " + frame.completeness;
+  if (frame.is_partial()) out += "\nincomplete: " + frame.completeness;
   return out + "\n";
 }
 
@@ -48,7 +51,9 @@ std::string progress(const TopFrame& frame) {
   char rate[32];
   std::snprintf(rate, sizeof rate, "%.0f", frame.launches_per_second);
   std::string out = "launch " + grouped(frame.launches) + ", " + rate +
-                    (frame.ended ? " a second over the whole run; " : " a second; ");
+                    (!frame.ended         ? " a second; "
+                     : frame.is_partial() ? " a second over what could be read; "
+                                          : " a second over the whole run; ");
   if (frame.iteration == 0) return out + frame.no_iteration + "\n";
   // Of a trace they are found anew, and counted as stats does.
   out += "iteration " + grouped(frame.iteration) + (frame.trace.empty() ? ", as the policy counts," : ",") +
@@ -76,9 +81,11 @@ std::string peaks(const TopFrame& frame) {
   if (!frame.ended) return out;
   for (const TopDevice& of : frame.devices) {
     out += "  peaks of device " + std::to_string(of.device) + ":";
-    if (of.plain_peak) out += " plain " + format_bytes(*of.plain_peak) + ",";
+    // Those two are in no trace's end.
+    const std::string least = frame.is_partial() ? "at least " : "";
+    if (of.plain_peak) out += " plain " + least + format_bytes(*of.plain_peak) + ",";
     out += " resident " + format_bytes(of.resident_peak);
-    if (of.on_host_peak) out += ", on host " + format_bytes(*of.on_host_peak);
+    if (of.on_host_peak) out += ", on host " + least + format_bytes(*of.on_host_peak);
     out += "\n";
   }
   return out;

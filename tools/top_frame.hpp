@@ -36,8 +36,9 @@ struct TopFrame {
   std::string trace;  // path; empty: the page of the process
   std::string program, host, rank;
   std::uint64_t pid = 0;
+  bool header_known = true;     // false: of a damaged trace, which says neither program nor process
   std::uint64_t asked_for = 0;  // the process that was named, if this is a child of it
-  std::string state;            // "running", "ended by exit", "killed"
+  std::string state;            // "running", "ended by exit"; a page: "killed"; a trace: that it has no end, and why
   std::string completeness;     // of a trace: "whole", or what is missing, with the offset; empty while it is written
   bool ended = false;
   std::int64_t quiet_seconds = 0;  // since the last event; 0: the run has ended
@@ -51,6 +52,9 @@ struct TopFrame {
   std::string no_budget;               // what to say in place of one
   std::vector<TopDevice> devices;
   std::vector<TopAllocation> allocations;
+
+  // A trace with gaps or without its end, and nothing more to come.
+  [[nodiscard]] bool is_partial() const { return !completeness.empty() && completeness != "whole"; }
 };
 
 // For a frame of a run that has ended: what it did in its last moments says nothing.

@@ -17,8 +17,10 @@ constexpr std::size_t kMostCrossings = 65536;
 
 }  // namespace
 
-void TopView::begin(const trace::TraceHeader& header, const std::string& path) {
+void TopView::begin(const trace::TraceReader& reader, const std::string& path) {
+  const trace::TraceHeader& header = reader.header();
   header_ = header;
+  header_known_ = !reader.report().header_damaged;
   settings_ = settings_of(header);
   path_ = path;
   for (const DeviceSeen& device : header.devices) devices_[device.device.value] = device;
@@ -86,6 +88,7 @@ Bytes TopView::budget(std::uint32_t device) const {
   if (settings_.mode == ModeName::off) return {};
   const auto at_end = end_totals_.find(device);
   if (at_end != end_totals_.end() && at_end->second.budget > Bytes()) return at_end->second.budget;
+  if (!header_known_) return {};
   const auto seen = devices_.find(device);
   return seen == devices_.end() ? Bytes() : device_budget(settings_, seen->second);
 }
@@ -116,6 +119,7 @@ TopFrame TopView::frame(const RunFollower& run, std::size_t top) const {
   frame.host = header_.host;
   frame.rank = header_.rank;
   frame.pid = header_.pid;
+  frame.header_known = header_known_;
   frame.state = state_;
   frame.completeness = completeness_;
   frame.ended = ended_;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "policy/settings.hpp"
-#include "policy/trace/header.hpp"
+#include "policy/trace/trace_reader.hpp"
 #include "tools/run_follower.hpp"
 #include "tools/top_frame.hpp"
 
@@ -16,12 +16,13 @@ namespace spillway::tools {
 
 class TopView {
  public:
-  void begin(const policy::trace::TraceHeader& header, const std::string& path);
+  // Of a reader that is open.
+  void begin(const policy::trace::TraceReader& reader, const std::string& path);
   // After `run` has seen the record.
   void add(const policy::trace::Record& record, const RunFollower& run);
   // The trace's end: what it recorded takes the place of what was added up or not known.
   void end(const policy::trace::TraceEnd& end);
-  // "running", "ended by exit", "still written, or killed".
+  // "running", "ended by exit", "no end in the trace (killed, or its disk was full)".
   void set_state(std::string state) { state_ = std::move(state); }
   void set_completeness(std::string what) { completeness_ = std::move(what); }
   void set_quiet(std::int64_t seconds) { quiet_seconds_ = seconds; }  // since the last event; 0: the run has ended
@@ -59,6 +60,7 @@ class TopView {
   [[nodiscard]] policy::Bytes crossed(policy::AllocationId id) const;
 
   policy::trace::TraceHeader header_;
+  bool header_known_ = true;
   policy::Settings settings_;
   std::string path_;
   std::string state_ = "running";

@@ -172,6 +172,11 @@ std::string as_far_as_it_goes(const std::string& path, const char* done, const s
   return completeness == "whole" ? std::string() : path + ": " + done + " as far as it goes: " + completeness;
 }
 
+std::string why_no_end(const TraceReader& reader) {
+  return reader.report().damaged_frames > 0 ? "its end is damaged, or it was killed, or its disk was full"
+                                            : "killed, or its disk was full";
+}
+
 std::string completeness(const TraceReader& reader) {
   if (reader.whole()) return "whole";
   const ReadReport& report = reader.report();
@@ -189,8 +194,8 @@ std::string completeness(const TraceReader& reader) {
   }
   if (!reader.end()) {
     add(report.cut_at
-            ? "the end of the run is missing: killed, or its disk was full"
-            : "no end after byte " + std::to_string(report.bytes) + ": still running, or killed, or its disk was full");
+            ? "the end of the run is missing: " + why_no_end(reader)
+            : "no end after byte " + std::to_string(report.bytes) + ": still running, or " + why_no_end(reader));
   }
   return text;
 }

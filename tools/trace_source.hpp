@@ -43,6 +43,8 @@ std::optional<std::string> one_trace(std::string& path);
 
 // "whole", or what is wrong with it, with the offset.
 std::string completeness(const policy::trace::TraceReader& reader);
+// Of a trace without an end whose program runs no more: "killed, or its disk was full".
+std::string why_no_end(const policy::trace::TraceReader& reader);
 // The line for somebody who reads a result and not that: "a.swt: exported as far as it goes: cut at byte 90". Empty for
 // a whole trace.
 std::string as_far_as_it_goes(const std::string& path, const char* done, const std::string& completeness);

@@ -213,6 +213,7 @@ void TraceSummarizer::add_end(const trace::TraceReader& reader) {
     DeviceSummary& of = device(known.device);
     if (of.seen.total == Bytes()) of.seen = known;
   }
+  if (!summary_.header_is_known) return;  // nor is the budget
   const Settings settings = settings_of(summary_.header);
   for (DeviceSummary& of : summary_.devices) {
     if (!of.totals_are_recorded) of.totals.budget = device_budget(settings, of.seen);
@@ -224,6 +225,7 @@ TraceSummary TraceSummarizer::finish(const std::string& path, const trace::Trace
   summary_.header = reader.header();
   summary_.completeness = completeness(reader);
   summary_.whole = reader.whole();
+  summary_.header_is_known = !reader.report().header_damaged;
   summary_.file_bytes = reader.report().bytes;
   summary_.records = reader.records();
   summary_.unknown_records = reader.unknown_records();

@@ -30,7 +30,7 @@ struct DeviceSummary {
   policy::DeviceTotals totals;       // at the end; from the trace's end if it is there, else added up here
   bool totals_are_recorded = false;  // the former
   CountAndBytes reserved;
-  policy::Bytes on_host_peak;  // added up here
+  policy::Bytes on_host_peak;  // added up here, even where the totals are recorded
 };
 
 struct FunctionSummary {
@@ -45,6 +45,7 @@ struct TraceSummary {
   policy::trace::TraceHeader header;
   std::string completeness;  // "whole", or what is wrong with it
   bool whole = false;
+  bool header_is_known = true;  // false: damaged, and all that it says is missing
   std::string end_reason;
   std::uint64_t file_bytes = 0;
   std::uint64_t records = 0;

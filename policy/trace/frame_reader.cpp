@@ -65,27 +65,33 @@ std::optional<TraceError> FrameReader::open() {
   const std::span<const std::byte> start = here();
   if (start.empty())
     return TraceError{0,
-                      "the file is empty: the program wrote no trace, or is only about to; look again when "
-                      "it has used CUDA for a second"};
+                      "the file is empty: its disk was full, or the program was killed or is only about to write; "
+                      "look again when it has used CUDA for a second, or make room and record the trace again"};
   const std::size_t magic = std::min(start.size(), kMagic.size());
   if (std::memcmp(start.data(), kMagic.data(), magic) != 0) {
     return TraceError{0,
                       "not a Spillway trace: it does not begin with \"SPILLWAY\"; name a file that "
                       "`spillway run --trace` has written"};
   }
-  if (!complete)
-    return TraceError{start.size(),
-                      "the trace ends inside its header: the program died as it began; record the "
-                      "trace again"};
+  if (!complete) return cut_in_header();
   const auto version = number_at<std::uint32_t>(start, 8);
   if (version == 0 || version > kVersion) {
     return TraceError{8, "the trace has format version " + std::to_string(version) + ", this spillway reads 1 to " +
                              std::to_string(kVersion) + ": use a newer spillway, or record the trace again"};
   }
-  if (!read_header_text())
+  const auto length = number_at<std::uint32_t>(start, 12);
+  if (!read_header_text()) {
+    if (length <= kMaximumFrameBytes && report_.bytes < kFixedStart + length) return cut_in_header();
     return TraceError{kFixedStart, "too damaged to read: the header is cut or damaged, and nothing whole follows it; " +
                                        std::string("record the trace again")};
+  }
   return std::nullopt;
+}
+
+TraceError FrameReader::cut_in_header() const {
+  return {report_.bytes,
+          "the trace ends inside its header: the program was killed as it began, or its disk was full; record the "
+          "trace again"};
 }
 
 bool FrameReader::read_header_text() {

@@ -77,6 +77,7 @@ class FrameReader {
   [[nodiscard]] std::span<const std::byte> here() const { return std::span(buffer_).subspan(begin_, end_ - begin_); }
   [[nodiscard]] std::uint64_t offset() const { return buffer_offset_ + begin_; }
   bool read_header_text();  // false if it cannot be read and nothing is found after it
+  [[nodiscard]] TraceError cut_in_header() const;
   void note_damage(std::uint64_t offset);
   bool resynchronise();  // to the next frame header after damage; false at the end
   bool decompress(const FrameHeader& header, std::span<const std::byte> stored);

@@ -302,9 +302,18 @@ TEST(TraceFile, RefusesWhatItCannotRead) {
   ASSERT_TRUE(error);
   EXPECT_THAT(error->problem, HasSubstr("empty"));
 
-  std::vector<std::byte> torn = write_trace(1, 10, {}).file;
-  torn.resize(100);
-  error = error_of(torn);
+  const std::vector<std::byte> whole = write_trace(1, 10, {}).file;
+  for (const std::size_t bytes : {8U, 20U, 100U}) {
+    error = error_of({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes)});
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->offset, bytes) << "one cause, one line, wherever it is cut";
+    EXPECT_THAT(error->problem, HasSubstr("ends inside its header"));
+  }
+  std::uint32_t header_bytes = 0;
+  std::memcpy(&header_bytes, whole.data() + 12, sizeof header_bytes);
+  std::vector<std::byte> damaged(whole.begin(), whole.begin() + 20 + header_bytes);
+  damaged[40] ^= std::byte{1};
+  error = error_of(damaged);
   ASSERT_TRUE(error);
   EXPECT_THAT(error->problem, HasSubstr("too damaged to read"));
 

@@ -76,14 +76,15 @@ TEST_F(BadTracesTest, WhatCannotBeReadIsOneLineOfEveryCommand) {
   std::filesystem::create_directory(folder_ / "nothing");
   for (const Words& reader : readers()) {
     SCOPED_TRACE(::testing::PrintToString(reader));
-    EXPECT_THAT(complaint(reader, "empty.swt"), AllOf(HasSubstr("byte 0: the file is empty"), HasSubstr("; look ")));
+    EXPECT_THAT(complaint(reader, "empty.swt"), AllOf(HasSubstr("byte 0: the file is empty: its disk was full"),
+                                                      HasSubstr("; look "), HasSubstr("or make room")));
     EXPECT_THAT(complaint(reader, "foreign.swt"),
                 AllOf(HasSubstr("byte 0: not a Spillway trace"), HasSubstr("; name a file that ")));
     EXPECT_THAT(complaint(reader, "newer.swt"),
                 AllOf(HasSubstr("byte 8: the trace has format version " + std::to_string(policy::trace::kVersion + 1)),
                       HasSubstr(": use a newer spillway")));
     EXPECT_THAT(complaint(reader, "torn.swt"),
-                AllOf(HasSubstr("byte 20: too damaged to read"), HasSubstr("; record the trace again")));
+                AllOf(HasSubstr("byte 100: the trace ends inside its header"), HasSubstr("; record the trace again")));
     EXPECT_THAT(complaint(reader, "missing.swt"), AllOf(HasSubstr("No such file"), HasSubstr("; check the path")));
     EXPECT_THAT(complaint(reader, "pipe.swt"), HasSubstr("is no regular file"));
     EXPECT_THAT(complaint(reader, "nothing"), AllOf(HasSubstr("holds no trace (*.swt)"), HasSubstr("; name a trace")));

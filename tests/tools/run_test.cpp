@@ -13,10 +13,12 @@
 #include "tests/support/process.hpp"
 #include "tests/support/sample_trace.hpp"
 #include "tools/elf_file.hpp"
+#include "tools/run_summary.hpp"
 
 namespace spillway::tools {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
@@ -310,6 +312,51 @@ TEST_F(RunTest, SummaryWithoutATraceSaysThatItCouldNotBeWritten) {
   EXPECT_THAT(result.err, HasSubstr("no trace was written"));
   EXPECT_THAT(result.err, HasSubstr("traces\" does not exist"));
   EXPECT_THAT(result.err, Not(HasSubstr("no CUDA call was seen")));
+}
+
+TEST_F(RunTest, SummaryOfAnUnwrittenOrUnfinishedTraceSaysWhatIsKnown) {
+  const std::vector<std::byte> bytes = tests::sample_trace({"", false, 512, 0});
+  const std::string whole(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  write("empty.swt", "", 0644);
+  write("cut.swt", whole.substr(0, whole.size() - 30), 0644);
+  write("header.swt", whole.substr(0, 100), 0644);
+  const auto said = [this](const std::string& trace, const std::string& place) {
+    tests::ProcessOptions options;
+    // Named by %p: the command loads the stand-in too, as its driver.
+    options.environment = {{"FAKE_TRACE", trace.empty() ? trace : (folder_ / trace).string()}};
+    const auto result = run({"--summary", "--trace", place, "true"}, options);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.err, Not(HasSubstr("no CUDA call was seen")));
+    return result.err;
+  };
+  EXPECT_THAT(said("empty.swt", "a.%p.swt"), AllOf(HasSubstr("no summary: the trace " + folder_.string() + "/a."),
+                                                   HasSubstr(".swt is empty: its disk was full, or"),
+                                                   HasSubstr("; make room, or name another place with --trace")));
+  EXPECT_THAT(said("header.swt", "b.%p.swt"),
+              AllOf(HasSubstr("no summary: "), HasSubstr(".swt: byte 100: the trace ends inside its header")));
+  EXPECT_THAT(
+      said("cut.swt", "c.%p.swt"),
+      AllOf(HasSubstr("] summary (partial: tracing stopped at byte " + std::to_string(whole.size() - 30) + ": "),
+            HasSubstr("or its disk was full): "), HasSubstr(" launches, "), Not(HasSubstr("still running"))));
+  EXPECT_THAT(said("", "/dev/null"), HasSubstr("no summary: it is read from the trace, and \"/dev/null\" is a device"));
+}
+
+TEST(RunSummary, SaysOfAnUnfinishedTraceWhatTheEndOfTheRunMakesKnown) {
+  TraceSummary summary;
+  summary.file_bytes = 2617;
+  EXPECT_EQ(why_partial(summary, {policy::Bytes(4096), false}),
+            "tracing stopped at byte 2617: its disk is full (4 KiB free)");
+  EXPECT_EQ(
+      why_partial(summary, {policy::Bytes(std::uint64_t{1} << 30U), false}),
+      "tracing stopped at byte 2617: the program was killed, or left without its exit handlers, or its disk was full");
+  EXPECT_EQ(why_partial(summary, {policy::Bytes(), true}), "still running, its trace is read up to byte 2617");
+  EXPECT_THAT(why_empty({policy::Bytes(), false}), HasSubstr("its disk is full (0 B free); make room"));
+  summary.end_reason = "exit";
+  summary.completeness = "1 damaged piece left out, the first at byte 400";
+  EXPECT_EQ(why_partial(summary, {policy::Bytes(), false}),
+            "its trace is damaged: 1 damaged piece left out, the first at byte 400");
+  summary.whole = true;
+  EXPECT_EQ(why_partial(summary, {policy::Bytes(), false}), "");
 }
 
 TEST_F(RunTest, SummaryFindsATraceThatGotANumber) {

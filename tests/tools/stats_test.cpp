@@ -117,6 +117,47 @@ TEST_F(StatsTest, CutAndFlippedTracesNameTheOffset) {
   EXPECT_THAT(result.out, HasSubstr("1 damaged piece left out, the first at byte "));
 }
 
+// What an end records is of the whole run, what is added up is not: each is said to be which.
+TEST_F(StatsTest, OfADamagedTraceEachFigureSaysWhatItIsOf) {
+  const std::vector<std::byte> whole = tests::sample_trace({"", true, 512, 0});
+  std::vector<std::byte> flipped = whole;
+  flipped[whole.size() / 2] ^= std::byte{1};
+  put("middle.swt", flipped);
+  const std::string page = stats({"middle.swt"}).out;
+  EXPECT_THAT(page, HasSubstr("figures       of what could be read, but for what is said to be recorded at the end\n"));
+  EXPECT_THAT(page, HasSubstr(", last event read at "));
+  EXPECT_THAT(page, HasSubstr("Devices, as recorded at the end\n"));
+  EXPECT_THAT(page, HasSubstr(" at least "));
+  auto json = nlohmann::json::parse(stats({"middle.swt", "--json"}).out);
+  EXPECT_EQ(json["devices"][0]["totals_are_recorded"], true);
+  EXPECT_EQ(json["devices"][0]["on_host_peak_is_at_least"], true);
+  EXPECT_EQ(json["duration_is_at_least"], true);
+  EXPECT_EQ(json["header_is_known"], true);
+  put("whole.swt", whole);
+  EXPECT_THAT(stats({"whole.swt"}).out, ::testing::Not(::testing::AnyOf(HasSubstr("at least"), HasSubstr("figures "))));
+  json = nlohmann::json::parse(stats({"whole.swt", "--json"}).out);
+  EXPECT_EQ(json["devices"][0]["on_host_peak_is_at_least"], false);
+  EXPECT_EQ(json["duration_is_at_least"], false);
+}
+
+TEST_F(StatsTest, ADamagedHeaderIsUnknownAndNotEmptyOrAtItsDefaults) {
+  std::vector<std::byte> flipped = tests::sample_trace({"", true, 512, 0});
+  flipped[40] ^= std::byte{1};
+  put("header.swt", flipped);
+  const std::string page = stats({"header.swt"}).out;
+  for (const char* line : {"program       unknown\n", "process       unknown, last event read at ",
+                           "spillway      unknown\n", "settings      unknown\n"}) {
+    EXPECT_THAT(page, HasSubstr(line));
+  }
+  EXPECT_EQ(nlohmann::json::parse(stats({"header.swt", "--json"}).out)["header_is_known"], false);
+  const std::vector<std::byte> cut = tests::sample_trace({"", false, 512, 0});
+  std::vector<std::byte> without_end = cut;
+  without_end[40] ^= std::byte{1};
+  put("no-budget.swt", without_end);
+  EXPECT_EQ(nlohmann::json::parse(stats({"no-budget.swt", "--json"}).out)["devices"][0]["budget"], 0)
+      << "the settings are not known";
+}
+
 TEST_F(StatsTest, BadInputIsOneLineWithPlaceAndRemedy) {
   const auto complaint = [this](const std::string& name) {
     const auto result = stats({name});

@@ -229,7 +229,29 @@ TEST_F(TopTest, AProcessThatEndsWithoutAnEndIsSaidToBeKilled) {
       "bash -c 'exec 9>>run.swt; echo > ready; sleep 60' & writer=$!; while [ ! -e ready ]; do sleep 0.05; done; "
       "$SPILLWAY top $writer --json --interval 0.05 > frames & while [ ! -s frames ]; do sleep 0.05; done; "
       "kill -KILL $writer; wait $! 2>/dev/null; tail -n 1 frames");
-  EXPECT_EQ(json::parse(result.out)["state"], "killed");
+  EXPECT_EQ(json::parse(result.out)["state"], "no end in the trace (killed, or its disk was full)");
+}
+
+// Neither who ended it is known, nor how long it took; a program that has ended is not "still running".
+TEST_F(TopTest, ADamagedTraceClaimsNothingOfTheWholeRun) {
+  const std::vector<std::byte> whole = tests::sample_trace({"", true, 512, 0});
+  std::vector<std::byte> flipped = whole;
+  flipped[whole.size() / 2] ^= std::byte{4};
+  put("middle.swt", flipped);
+  const std::string middle = spillway({"top", "middle.swt", "--once"}).out;
+  EXPECT_THAT(middle, HasSubstr("ended by exit, last event read at "));
+  EXPECT_THAT(middle, HasSubstr(" a second over what could be read; "));
+  EXPECT_THAT(middle, HasSubstr("on host at least "));
+  flipped = whole;
+  flipped[whole.size() - 5] ^= std::byte{4};
+  put("end.swt", flipped);
+  EXPECT_THAT(spillway({"top", "end.swt", "--once"}).out,
+              HasSubstr("still running, or its end is damaged, or it was killed, or its disk was full, last event"));
+  flipped = whole;
+  flipped[40] ^= std::byte{4};
+  put("header.swt", flipped);
+  const std::string header = spillway({"top", "header.swt", "--once"}).out;
+  EXPECT_THAT(header, ::testing::StartsWith("unknown program, ended by exit"));
 }
 
 TEST_F(TopTest, BadInputIsOneLine) {

@@ -129,6 +129,10 @@ TEST_F(ViewSample, TheCommandWritesAPageAndOnlyOverOneOfItsOwn) {
   ASSERT_EQ(written.exit_code, 0) << written.err;
   EXPECT_THAT(written.out, ::testing::MatchesRegex(path("page.html") + ": [0-9.]+ [KM]iB, the whole trace\n"));
   EXPECT_THAT(text(path("page.html")), ::testing::StartsWith(std::string(kPageMark)));
+  const std::vector<std::byte> whole = spillway::tests::sample_trace();
+  write(path("cut.swt"), std::span(whole).first(whole.size() - 30));
+  EXPECT_THAT(view({path("cut.swt"), "-o", path("cut.html"), "--open", "no"}).out,
+              HasSubstr(", the trace, as far as it could be read\n"));
   spillway::tests::ProcessOptions in_folder;
   in_folder.folder = folder_.string();
   const auto here = [&in_folder] {
@@ -234,6 +238,29 @@ TEST_F(ViewSample, EveryCutIsShownOrRefusedInALine) {
       EXPECT_GT(make_page("<!-- data -->", std::span(&reading.data, 1)).size(), kPageMark.size());
     }
   }
+}
+
+// The end's totals would stand beside figures of what could be read.
+TEST_F(ViewSample, FiguresOfADamagedTraceAreAllOfWhatCouldBeRead) {
+  const std::vector<std::byte> whole = spillway::tests::sample_trace({"", true, 512, 0});
+  bool lost_a_move = false;
+  for (std::size_t at = whole.size() / 4; at < whole.size() - 600; at += 40) {
+    std::vector<std::byte> flipped = whole;
+    flipped[at] ^= std::byte{4};
+    write(path("flipped.swt"), flipped);
+    const ViewReading reading = view_trace(path("flipped.swt"));
+    ASSERT_FALSE(reading.problem);
+    const Json& of = reading.data.directory;
+    if (of["end_reason"] != "exit" || reading.summary.whole) continue;
+    EXPECT_THAT(of["completeness"].get<std::string>(), HasSubstr("; all figures are of what could be read"));
+    RunFollower run;
+    read_trace(path("flipped.swt"), [&run](const trace::Record& record) { run.add(record); }, {});
+    if (run.devices().empty()) continue;
+    const Bytes read_out = run.devices()[0].moved_out;
+    lost_a_move = lost_a_move || read_out < reading.summary.moved_out();
+    EXPECT_EQ(of["devices"][0]["moved_out"], read_out.count()) << at;
+  }
+  EXPECT_TRUE(lost_a_move) << "else nothing is shown";
 }
 
 // Any ids, sizes, times and texts, extremes among them, in frames that are right.

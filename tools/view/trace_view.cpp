@@ -119,17 +119,20 @@ Json TraceView::iterations_json(Nanoseconds end) {
                       {"whole", &iteration_whole_}});
 }
 
+// Of a trace with gaps what the end recorded is not used: it would stand beside figures of what could be read.
 Json TraceView::devices_json(const TraceSummary& summary) {
   Json devices = Json::array();
   for (std::size_t i = 0; i < summary.devices.size(); ++i) {
     const DeviceSummary& device = summary.devices[i];
+    const bool followed = !summary.whole && i < run_.devices().size();
+    const DeviceTotals& totals = followed ? run_.devices()[i] : device.totals;
     devices.push_back({{"index", i},
                        {"name", device.seen.name},
                        {"total", device.seen.total.count()},
                        {"budget", device.totals.budget.count()},
-                       {"resident_peak", device.totals.resident_peak.count()},
-                       {"moved_in", device.totals.moved_in.count()},
-                       {"moved_out", device.totals.moved_out.count()},
+                       {"resident_peak", totals.resident_peak.count()},
+                       {"moved_in", totals.moved_in.count()},
+                       {"moved_out", totals.moved_out.count()},
                        {"residency", i < residency_.size() ? residency_[i].to_json(blocks_) : Json::array()}});
   }
   return devices;
@@ -153,7 +156,7 @@ ViewReading TraceView::finish(const std::string& path, const trace::TraceReader&
   json["settings"] = summary.header.settings;
   json["rules"] = rule_words(summary.header);
   json["whole"] = summary.whole;
-  json["completeness"] = summary.completeness;
+  json["completeness"] = summary.completeness + (summary.whole ? "" : "; all figures are of what could be read");
   json["end_reason"] = summary.end_reason;
   json["dropped"] = summary.dropped_events + summary.dropped_frames;
   json["unknown_records"] = summary.unknown_records;
