@@ -132,7 +132,7 @@ TEST_F(ViewSample, TheCommandWritesAPageAndOnlyOverOneOfItsOwn) {
   const std::vector<std::byte> whole = spillway::tests::sample_trace();
   write(path("cut.swt"), std::span(whole).first(whole.size() - 30));
   EXPECT_THAT(view({path("cut.swt"), "-o", path("cut.html"), "--open", "no"}).out,
-              HasSubstr(", the trace, as far as it could be read\n"));
+              HasSubstr(", the trace as far as it could be read\n"));
   spillway::tests::ProcessOptions in_folder;
   in_folder.folder = folder_.string();
   const auto here = [&in_folder] {

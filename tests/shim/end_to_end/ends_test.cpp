@@ -71,7 +71,8 @@ TEST_P(Ends, OurContextDoesNotComeOnTopOfPlainMemory) {
   EXPECT_THAT(
       with.process.err,
       HasSubstr("the budget of 24 MiB has no room for Spillway's own context, in which pages move, beside 24 MiB "
-                "that cannot leave: what spills stays on the host; memory.device_budget = 34 MiB"))
+                "that cannot leave: what spills stays on the host; it takes a memory.device_budget (--device-budget) "
+                "of at least 34 MiB"))
       << with;
   EXPECT_EQ(with.leaks(), 0U) << with.report.dump(1);
   const auto stats = with.stats();
