@@ -72,9 +72,8 @@ Finding profiler_library() {
   folders.emplace_back("/usr/local/cuda/extras/CUPTI/lib64/");
   for (const std::string& folder : folders) {
     for (const char* name : kNames) {
-      void* const library = ::dlopen((folder + name).c_str(), RTLD_LAZY | RTLD_LOCAL);
-      if (library == nullptr) continue;
-      ::dlclose(library);
+      // It stays: what it has allocated for itself would be lost, and LeakSanitizer is right to say so.
+      if (::dlopen((folder + name).c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) continue;
       return {"CUPTI", Verdict::ok, folder + name, ""};
     }
   }
