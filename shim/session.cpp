@@ -149,9 +149,7 @@ void Session::decide_at(Nanoseconds time, EventBody body, Work& work) {
   for (std::size_t index = before; index < work.decisions.size(); ++index) {
     const policy::Decision& decision = work.decisions[index];
     trace_.add(time, decision);
-    const auto allocation =
-        std::visit([](const auto& of) -> policy::AllocationId { return of.allocation; }, decision.body);
-    const Registered* target = registry_.find(allocation);
+    const Registered* target = registry_.find(policy::about(decision.body));
     work.targets.push_back(target == nullptr ? std::nullopt : std::optional(*target));
     ++decided_;
   }
