@@ -82,6 +82,7 @@ class Run {
   std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs_;
   std::unordered_map<LaunchShapeId, CachedLoad> loads_;
   std::unordered_map<DecisionId, MoveRange> open_;
+  std::set<DecisionId> marks_;  // that are not passed yet
   std::unordered_map<AllocationId, Backing> backing_;
   std::set<AllocationId> refused_;
   std::set<AllocationId> stretchable_;  // by kind
@@ -113,7 +114,8 @@ class Run {
 
 void Run::take(const Event& event) {
   if (!possible_.possible(event)) return;
-  if (std::holds_alternative<MoveFinished>(event.body) || std::holds_alternative<PagesObserved>(event.body) ||
+  if (std::holds_alternative<MoveFinished>(event.body) || std::holds_alternative<MarkPassed>(event.body) ||
+      std::holds_alternative<PagesObserved>(event.body) ||
       std::holds_alternative<KernelTimed>(event.body) || std::holds_alternative<TelemetryChanged>(event.body)) {
     return;
   }
@@ -189,6 +191,9 @@ void Run::apply(std::vector<Decision>& decisions) {
       move(decision, *range);
     } else if (const auto* dropped = std::get_if<CancelMoves>(&decision.body)) {
       cancel(dropped->allocation);
+    } else if (const auto* mark = std::get_if<MarkProgress>(&decision.body)) {
+      marks_.insert(decision.id);
+      model_.mark(decision.id, mark->launch, now_);
     } else if (const auto* note = std::get_if<Note>(&decision.body)) {
       result_.notes.push_back(note->text);
       constexpr std::string_view kFound = "an iteration of ";
@@ -209,13 +214,15 @@ void Run::move(const Decision& decision, const MoveRange& range) {
 }
 
 void Run::finished(DecisionId id, Seconds at) {
-  const auto range = open_.find(id);
-  if (range == open_.end()) return;
-  card_.carried_out(range->second);
-  open_.erase(range);
   const Seconds before = now_;
   now_ = at;  // what follows from it is issued then, not at the program's next call
-  finish_event(id, MoveOutcome::done);
+  if (marks_.erase(id) > 0) {
+    tell(MarkPassed{id, {}});
+  } else if (const auto range = open_.find(id); range != open_.end()) {
+    card_.carried_out(range->second);
+    open_.erase(range);
+    finish_event(id, MoveOutcome::done);
+  }
   now_ = before;
 }
 

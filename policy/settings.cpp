@@ -239,7 +239,7 @@ constexpr auto kTable = std::to_array<SettingRow>({
                [](Settings& s, std::string_view text) { return choose(s.mode, text, kModes, kModeList); },
                [](const Settings& s) { return chosen(s.mode, kModes); }},
     SettingRow{
-        "policy.iteration_lookahead", "iteration_lookahead", SettingKind::number, "number", "1", "0 to 16",
+        "policy.iteration_lookahead", "iteration_lookahead", SettingKind::number, "number", "2", "0 to 16",
         "How many iterations ahead the forecast is used; 0 looks no further than the end of this one. No effect yet.",
         [](Settings& s, std::string_view text) { return read_number(s.iteration_lookahead, text, 0, 16); },
         [](const Settings& s) { return std::to_string(s.iteration_lookahead); }},

@@ -24,7 +24,8 @@ void Adaptive::pump() {
   const auto open = [this](const PlannedMove& move) {
     if (!writer_.move(move.range, move.to, Urgency::background, {}, {}, move.cause)) return;
     open_.push_back(move);
-    last_change_.push_back(move);
+    const bool streamed = move.cause.reason == Reason::next_use || move.cause.reason == Reason::upcoming_use;
+    if (!streamed) last_change_.push_back(move);
   };
   // Room for plain memory can be made only of what is not moving.
   const auto few = [this](const PlannedMove& move) {
@@ -48,7 +49,7 @@ void Adaptive::pump() {
     }
     in_.pop_front();
     sparse_.coming_in(move.range, move.cause);
-    writer_.advise(move.range, Advice::unset_preferred, move.cause);
+    if (books_.residency.prefers_host(move.range)) writer_.advise(move.range, Advice::unset_preferred, move.cause);
     open(move);
   }
 }

@@ -1,0 +1,169 @@
+// Streaming ahead of use: when it is planned, tried, and given up.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "policy/modes/adaptive.hpp"
+#include "policy/stream_needs.hpp"
+
+namespace spillway::policy {
+namespace {
+
+// A stretch must have time for a mark to be heard (a millisecond) and for calls of 32 MiB each way (3 ms).
+constexpr double kLeastStretchSeconds = 2e-3;
+// Iterations that one after the other use the same memory in the same way, this much of it.
+constexpr double kAlikeIterations = 0.8;
+constexpr double kLeastGain = 0.05;               // of the time, as it is estimated
+constexpr double kMustHelp = 0.98;                // an iteration with streaming, of one without, at most
+constexpr std::uint64_t kHoldAfterFailure = 128;  // rounds, once for each failure so far
+constexpr std::uint32_t kMostChunks = 16;
+constexpr float kAlikeChunks = 0.05F;
+
+bool alike(const StreamNeeds::Seconds& a, const StreamNeeds::Seconds& b) {
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    if (std::abs(a[k] - b[k]) > kAlikeChunks * (a[k] + b[k])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Adaptive::consider_streaming(std::uint64_t rounds) {
+  if (!streaming_.possible() || streaming_.active() || rounds < stream_after_) return;
+  stream_after_ = rounds + kSettledEvery;
+  if (devices_.size() != 1) return;
+  const DeviceIndex device = devices_.front();
+  const LaunchNumber last = forecast_.launches();
+  const LaunchKnowledge known{book_, functions_, crossings_, costs_};
+  for (std::uint64_t times = 1; times <= books_.settings.iteration_lookahead; times *= 2) {
+    const LaunchCount length(round().count() * times);
+    if (iterations_known(length) < 2) return;
+    IterationProfile latest, before;
+    cut_stretch(forecast_, book_, spans_, {last.value - 2 * length.count() + 1}, last, epoch_);
+    latest.build(forecast_, book_, spans_, last, length, epoch_);
+    before.build(forecast_, book_, spans_, {last.value - length.count()}, length, epoch_);
+    const std::vector<LaunchTime> launches = launch_times(latest, forecast_, spans_, books_.residency, known);
+    const std::vector<std::uint32_t> starts = cut_stretches(launches, kLeastStretchSeconds);
+    if (starts.empty()) continue;
+    UseCrossings crossings(known, spans_);
+    const StreamNeeds needs(latest, spans_, crossings, starts, costs_);
+    if (needs.alike(StreamNeeds(before, spans_, crossings, starts, costs_)) < kAlikeIterations) continue;
+    begin_streaming(device, needs, launches, starts, length);
+    return;
+  }
+}
+
+std::vector<StreamPiece> Adaptive::stream_pieces(DeviceIndex device, const StreamNeeds& needs) const {
+  std::vector<AllocationId> ids;
+  for (const auto& [id, allocation] : books_.allocations.all()) {
+    const auto birth = births_.find(id);
+    const bool passing = birth != births_.end() &&
+                         (birth->second.transient || birth->second.launch >= profile_.first_launch().value) &&
+                         birth->second.launch > 0;
+    if (passing || allocation.device != device || allocation.life != AllocationLife::live ||
+        !books_.residency.holds(id))
+      continue;
+    ids.push_back(id);
+  }
+  std::sort(ids.begin(), ids.end());
+  std::vector<StreamPiece> pieces;
+  for (const AllocationId id : ids) {
+    const std::vector<Chunk>& chunks = books_.residency.chunks(id);
+    const StreamNeeds::Seconds* latest = nullptr;
+    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
+      const Chunk& chunk = chunks[index];
+      const StreamNeeds::Seconds& seconds = needs.of(id, {index});
+      const bool placed = in_hbm(chunk.at) || chunk.at == Placement::host;
+      if (!placed || chunk.moving || sparse_.heat().block(id, {index}) != nullptr) {
+        latest = nullptr;
+        continue;
+      }
+      if (latest == nullptr || !alike(*latest, seconds) || pieces.back().in_hbm != in_hbm(chunk.at) ||
+          pieces.back().range.count == kMostChunks) {
+        StreamPiece piece;
+        piece.range = {id, {index}, 0};
+        piece.in_hbm = in_hbm(chunk.at);
+        pieces.push_back(piece);
+      }
+      StreamPiece& piece = pieces.back();
+      ++piece.range.count;
+      piece.bytes += books_.residency.chunk_bytes(id, {index});
+      for (std::size_t k = 0; k < seconds.size(); ++k) piece.seconds[k] += seconds[k];
+      latest = &seconds;
+    }
+  }
+  return pieces;
+}
+
+void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std::span<const LaunchTime> launches,
+                               const std::vector<std::uint32_t>& starts, LaunchCount length) {
+  const std::vector<StreamPiece> pieces = stream_pieces(device, needs);
+  const std::vector<Stretch> stretches = stretch_times(launches, starts);
+  const Bytes reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
+  const StreamSchedule schedule =
+      plan_streaming(pieces, stretches, books_.room(device).saturating_minus(reserve), costs_);
+  if (schedule.turns == 0 || schedule.seconds_after > schedule.seconds_before * (1 - kLeastGain)) return;
+  Streaming::Plan plan;
+  plan.starts = starts;
+  plan.length = length;
+  const StretchMask all = static_cast<StretchMask>((std::uint64_t{1} << starts.size()) - 1);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const StretchMask mask = schedule.in_hbm[i];
+    if (mask != (pieces[i].in_hbm ? all : 0)) plan.pieces.push_back({pieces[i].range, mask, pieces[i].in_hbm});
+  }
+  const auto milliseconds = [](double seconds) { return std::to_string(std::lround(seconds * 1e3)) + " ms"; };
+  writer_.note({}, {}, {},
+               "streaming begins: " + std::to_string(schedule.turns) + " pieces take turns in HBM in " +
+                   std::to_string(starts.size()) + " stretches of " + std::to_string(length.count()) + " launches, " +
+                   std::to_string(schedule.moved.count() >> 20U) + " MiB over the link; " +
+                   milliseconds(schedule.seconds_after) + " are expected instead of " +
+                   milliseconds(schedule.seconds_before),
+               {});
+  last_change_.clear();
+  watchdog_.change();
+  streams_since_ = forecast_.iterations();
+  streaming_.begin(std::move(plan), forecast_.launches());
+}
+
+void Adaptive::follow_schedule(LaunchNumber launch) {
+  if (forecast_.period() == LaunchCount()) return end_streaming();
+  if (forecast_.boundary()) {
+    const std::uint64_t iterations = streaming_.length().count() / forecast_.period().count();
+    if ((forecast_.iterations() - streams_since_) % std::max<std::uint64_t>(iterations, 1) == 0)
+      streaming_.begins_again(launch);
+  }
+  streaming_.launched(launch);
+}
+
+void Adaptive::turn(const Streaming::Turns& turns) {
+  const auto planned = [](const ChunkRange& range, Placement to, Reason reason) {
+    Cause cause;
+    cause.reason = reason;
+    return PlannedMove{range, to, cause};
+  };
+  out_.clear();
+  in_.clear();
+  for (const ChunkRange& range : turns.out) out_.push_back(planned(range, Placement::host, Reason::next_use));
+  for (const ChunkRange& range : turns.in) in_.push_back(planned(range, Placement::device, Reason::upcoming_use));
+  pump();
+}
+
+void Adaptive::end_streaming() {
+  if (streaming_.active()) turn(streaming_.end());
+}
+
+void Adaptive::judge_streaming() {
+  const double before = static_cast<double>(watchdog_.before().count());
+  const double after = static_cast<double>(watchdog_.after().count());
+  if (after <= before * kMustHelp) return;
+  Cause cause;
+  cause.reason = Reason::watchdog;
+  writer_.note({}, {}, {},
+               "streaming ends: an iteration takes " + std::to_string(watchdog_.after().count() / 1000) +
+                   " us with it and took " + std::to_string(watchdog_.before().count() / 1000) + " us without",
+               cause);
+  stream_after_ = forecast_.iterations() / iterations_in_round_ + kHoldAfterFailure * ++stream_failures_;
+  end_streaming();
+}
+
+}  // namespace spillway::policy
