@@ -123,7 +123,8 @@ struct Note {
 };
 
 // The order of alternatives is the trace's record number: append only.
-using DecisionBody = std::variant<BackAllocation, RefuseAllocation, MoveRange, AdviseRange, CancelMoves, Note, MarkProgress>;
+using DecisionBody =
+    std::variant<BackAllocation, RefuseAllocation, MoveRange, AdviseRange, CancelMoves, Note, MarkProgress>;
 
 struct Decision {
   DecisionId id;

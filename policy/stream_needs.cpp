@@ -69,11 +69,12 @@ std::vector<std::uint32_t> cut_stretches(std::span<const LaunchTime> launches, d
   const auto count = static_cast<std::size_t>(std::min(total / least, static_cast<double>(kMostStretches)));
   if (count < kFewestStretches) return {};
   std::vector<std::uint32_t> starts{0};
-  double sum = 0;
-  for (std::uint32_t position = 0; position + 1 < launches.size(); ++position) {
+  double sum = 0;  // of the latest
+  for (std::uint32_t position = 0; position + 1 < launches.size() && starts.size() < count; ++position) {
     sum += seconds(launches[position]);
-    if (starts.size() < count && sum >= total * static_cast<double>(starts.size()) / static_cast<double>(count))
-      starts.push_back(position + 1);
+    if (sum < total / static_cast<double>(count)) continue;
+    starts.push_back(position + 1);
+    sum = 0;
   }
   if (starts.size() < kFewestStretches) return {};
   return starts;

@@ -1,6 +1,7 @@
 #include "policy/stream_schedule.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace spillway::policy {
 namespace {
@@ -29,7 +30,7 @@ class Scheduler {
         in_(count_),
         out_(count_),
         held_(count_) {
-    const StretchMask all = count_ == 32 ? ~StretchMask{0} : (StretchMask{1} << count_) - 1;
+    const StretchMask all = all_stretches(count_);
     Bytes resident;
     for (const StreamPiece& piece : pieces_) {
       plan_.in_hbm.push_back(piece.in_hbm ? all : 0);
@@ -48,7 +49,12 @@ class Scheduler {
   StreamSchedule run() {
     std::vector<Turn> turns = all_turns();
     if (turns.size() > kMostTurns) turns.resize(kMostTurns);
-    for (const Turn& turn : turns) take(turn);
+    // What had no room at first may have it now.
+    for (int pass = 0; pass < 2; ++pass) {
+      for (const Turn& turn : turns) {
+        if ((plan_.in_hbm[turn.piece] & bit(turn.first)) == 0) take(turn);
+      }
+    }
     plan_.seconds_after = total();
     return std::move(plan_);
   }
@@ -62,15 +68,16 @@ class Scheduler {
   [[nodiscard]] double bring_in(Bytes bytes) const { return costs_.bring_in(bytes, std::max(bytes, kBatch)); }
   [[nodiscard]] double send_out(Bytes bytes) const { return static_cast<double>(bytes.count()) / costs_.move_out; }
 
-  [[nodiscard]] double lasts(std::uint32_t k) const {
-    const Stretch& stretch = stretches_[k];
-    return std::max({stretch.compute + stretch.stall, stretch.link + in_[k], out_[k]});
+  static double lasts(const Stretch& stretch, double in, double out) {
+    return std::max({stretch.compute + stretch.stall, stretch.link + in, out});
   }
-  [[nodiscard]] double total() const {
+  static double total(const std::vector<Stretch>& stretches, const std::vector<double>& in,
+                      const std::vector<double>& out) {
     double sum = 0;
-    for (std::uint32_t k = 0; k < count_; ++k) sum += lasts(k);
+    for (std::size_t k = 0; k < stretches.size(); ++k) sum += lasts(stretches[k], in[k], out[k]);
     return sum;
   }
+  [[nodiscard]] double total() const { return total(stretches_, in_, out_); }
 
   // Uses with at most one stretch between them are one turn: nothing could be gained in between.
   [[nodiscard]] std::vector<Turn> all_turns() const {
@@ -88,11 +95,11 @@ class Scheduler {
           turn.saves += pieces_[piece].seconds[k];
         }
         // One to come in, one to leave.
-        if (turn.length + 2 < count_) turns.push_back(turn);
+        if (turn.length + 3 < count_) turns.push_back(turn);
       }
     }
     const auto density = [this](const Turn& turn) {
-      return turn.saves / (static_cast<double>(pieces_[turn.piece].bytes.count()) * (turn.length + 1));
+      return turn.saves / (static_cast<double>(pieces_[turn.piece].bytes.count()) * (turn.length + 2));
     };
     std::stable_sort(turns.begin(), turns.end(),
                      [&density](const Turn& a, const Turn& b) { return density(a) > density(b); });
@@ -102,8 +109,8 @@ class Scheduler {
     return (used_[piece] & bit(k)) != 0 && (used_[piece] & (bit(before(k)) | bit(before(before(k))))) == 0;
   }
 
-  // A stretch of an iteration in which nothing uses a piece that is in HBM: it may be away from `first` to `last`,
-  // comes back in the stretch after, and is used in the one after that.
+  // Stretches of an iteration in which nothing uses a piece that is in HBM: it may leave in the first of them, and come
+  // back in the last.
   struct Pause {
     std::uint32_t piece = 0;
     std::uint32_t first = 0;
@@ -118,82 +125,117 @@ class Scheduler {
         if ((used_[piece] & bit(first)) != 0 || (used_[piece] & bit(before(first))) == 0) continue;
         std::uint32_t length = 0;
         while ((used_[piece] & bit(after(first, length))) == 0) ++length;
-        if (length > 1) pauses.push_back({piece, first, length - 1, false});
+        // One to leave, one to come back.
+        if (length > 2) pauses.push_back({piece, first, length, false});
       }
     }
     std::stable_sort(pauses.begin(), pauses.end(), [](const Pause& a, const Pause& b) { return a.length > b.length; });
     return pauses;
   }
-  [[nodiscard]] bool covers(const Pause& pause, std::uint32_t first, std::uint32_t length) const {
-    return (first + count_ - pause.first) % count_ + length <= pause.length;
+
+  // How things would be with one turn more.
+  struct Offer {
+    Turn turn;
+    std::uint32_t comes = 0;   // stretch
+    std::uint32_t length = 0;  // stretches from there in which it holds room, the one in which it leaves included
+    double gain = 0;
+    Bytes moved;
+    std::vector<Pause*> lent;
+    std::vector<Stretch> stretches;
+    std::vector<double> in, out;
+  };
+
+  // What it lacks of room is lent by pieces that pause.
+  bool find_room(Offer& offer) {
+    const Bytes bytes = pieces_[offer.turn.piece].bytes;
+    std::vector<Bytes> missing(offer.length);
+    std::uint32_t lacking = 0;
+    for (std::uint32_t step = 0; step < offer.length; ++step) {
+      missing[step] = (held_[after(offer.comes, step)] + bytes).saturating_minus(limit_);
+      if (missing[step] > Bytes()) ++lacking;
+    }
+    for (std::size_t i = 0; i < 2 * pauses_.size() && lacking > 0; ++i) {
+      Pause& pause = pauses_[i % pauses_.size()];
+      if (pause.lent || std::find(offer.lent.begin(), offer.lent.end(), &pause) != offer.lent.end()) continue;
+      const Bytes room = pieces_[pause.piece].bytes;
+      std::uint32_t helps = 0;
+      each_free(pause, offer, [&](std::uint32_t step) { helps += missing[step] > Bytes() ? 1U : 0U; });
+      // First those that do for all of it.
+      if (helps < (i < pauses_.size() ? lacking : 1)) continue;
+      offer.lent.push_back(&pause);
+      each_free(pause, offer, [&](std::uint32_t step) {
+        if (missing[step] > Bytes() && missing[step] <= room) --lacking;
+        missing[step] = missing[step].saturating_minus(room);
+      });
+    }
+    return lacking == 0;
+  }
+  // Steps of the offer for which the pause gives room.
+  template <class Visit>
+  void each_free(const Pause& pause, const Offer& offer, const Visit& visit) const {
+    for (std::uint32_t step = 0; step < offer.length; ++step) {
+      const std::uint32_t into = (after(offer.comes, step) + count_ - pause.first) % count_;
+      if (into >= 1 && into + 1 < pause.length) visit(step);
+    }
   }
 
-  // What launches wait for shrinks with what they use in place.
-  void bring(const Turn& turn) {
+  std::optional<Offer> offer(const Turn& turn, std::uint32_t lead, std::uint32_t stay) {
+    const StreamPiece& piece = pieces_[turn.piece];
+    Offer made;
+    made.turn = turn;
+    made.comes = (turn.first + count_ - lead) % count_;
+    made.length = lead + turn.length + stay;
+    if (made.length >= count_ || !find_room(made)) return std::nullopt;
+    made.stretches = stretches_;
+    made.in = in_;
+    made.out = out_;
+    // What launches wait for shrinks with what they use in place.
     for (std::uint32_t step = 0; step < turn.length; ++step) {
-      Stretch& stretch = stretches_[after(turn.first, step)];
-      const double seconds = std::min<double>(pieces_[turn.piece].seconds[after(turn.first, step)], stretch.link);
+      const std::uint32_t k = after(turn.first, step);
+      Stretch& stretch = made.stretches[k];
+      const double seconds = std::min<double>(piece.seconds[k], stretch.link);
       if (seconds <= 0) continue;
       stretch.stall *= 1 - seconds / stretch.link;
       stretch.link -= seconds;
     }
-    in_[before(turn.first)] += bring_in(pieces_[turn.piece].bytes);
-    out_[after(turn.first, turn.length)] += send_out(pieces_[turn.piece].bytes);
+    const auto cross = [&](Bytes bytes, std::uint32_t in, std::uint32_t out) {
+      made.in[in] += bring_in(bytes);
+      made.out[out] += send_out(bytes);
+      made.moved += bytes + bytes;
+      return bring_in(bytes) + send_out(bytes);
+    };
+    double moves = cross(piece.bytes, made.comes, after(made.comes, made.length - 1));
+    for (const Pause* pause : made.lent)
+      moves += cross(pieces_[pause->piece].bytes, after(pause->first, pause->length - 1), pause->first);
+    made.gain = total() - total(made.stretches, made.in, made.out) - kPriceOfMoves * moves;
+    return made;
   }
 
   void take(const Turn& turn) {
-    const StreamPiece& piece = pieces_[turn.piece];
-    const std::uint32_t comes = before(turn.first);
-    const std::uint32_t length = turn.length + 1;  // stretches in which it holds room
-    std::vector<Bytes> missing(length);
-    bool short_of_room = false;
-    for (std::uint32_t step = 0; step < length; ++step) {
-      missing[step] = (held_[after(comes, step)] + piece.bytes).saturating_minus(limit_);
-      short_of_room = short_of_room || missing[step] > Bytes();
-    }
-    std::vector<Pause*> lent;
-    for (std::size_t i = 0; i < pauses_.size() && short_of_room; ++i) {
-      Pause& pause = pauses_[i];
-      if (pause.lent || !covers(pause, comes, length)) continue;
-      lent.push_back(&pause);
-      short_of_room = false;
-      for (Bytes& lacking : missing) {
-        lacking = lacking.saturating_minus(pieces_[pause.piece].bytes);
-        short_of_room = short_of_room || lacking > Bytes();
+    std::optional<Offer> best;
+    for (const std::uint32_t lead : {1U, 2U, 4U, 8U}) {
+      for (const std::uint32_t stay : {1U, 2U}) {
+        std::optional<Offer> one = offer(turn, lead, stay);
+        if (one && one->gain > 0 && (!best || one->gain * best->length > best->gain * one->length))
+          best = std::move(one);
       }
     }
-    if (short_of_room) return;
-    const std::vector<Stretch> stretches = stretches_;
-    const std::vector<double> in = in_, out = out_;
-    const double was = total();
-    bring(turn);
-    double moves = bring_in(piece.bytes) + send_out(piece.bytes);
-    Bytes moved = piece.bytes;
-    for (const Pause* pause : lent) {
-      const Bytes bytes = pieces_[pause->piece].bytes;
-      out_[pause->first] += send_out(bytes);
-      in_[after(pause->first, pause->length)] += bring_in(bytes);
-      moves += bring_in(bytes) + send_out(bytes);
-      moved += bytes;
+    if (!best) return;
+    stretches_ = std::move(best->stretches);
+    in_ = std::move(best->in);
+    out_ = std::move(best->out);
+    for (std::uint32_t step = 0; step < best->length; ++step) {
+      held_[after(best->comes, step)] += pieces_[turn.piece].bytes;
+      if (step + 1 < best->length) plan_.in_hbm[turn.piece] |= bit(after(best->comes, step));
     }
-    if (was - total() <= kPriceOfMoves * moves) {
-      stretches_ = stretches;
-      in_ = in;
-      out_ = out;
-      return;
-    }
-    for (std::uint32_t step = 0; step < length; ++step) {
-      held_[after(comes, step)] += piece.bytes;
-      plan_.in_hbm[turn.piece] |= bit(after(comes, step));
-    }
-    for (Pause* pause : lent) {
+    for (Pause* pause : best->lent) {
       pause->lent = true;
-      for (std::uint32_t step = 0; step < pause->length; ++step) {
-        held_[after(pause->first, step)] -= pieces_[pause->piece].bytes;
+      for (std::uint32_t step = 0; step + 1 < pause->length; ++step) {
+        if (step > 0) held_[after(pause->first, step)] -= pieces_[pause->piece].bytes;
         plan_.in_hbm[pause->piece] &= ~bit(after(pause->first, step));
       }
     }
-    plan_.moved += moved + moved;
+    plan_.moved += best->moved;
     ++plan_.turns;
   }
 

@@ -20,9 +20,12 @@
 
 namespace spillway::policy {
 
-inline constexpr std::size_t kMostStretches = 32;
-// Bit k: stretch k.
-using StretchMask = std::uint32_t;
+inline constexpr std::size_t kMostStretches = 64;
+// Bit k is stretch k.
+using StretchMask = std::uint64_t;
+constexpr StretchMask all_stretches(std::size_t count) {
+  return count >= kMostStretches ? ~StretchMask{0} : (StretchMask{1} << count) - 1;
+}
 
 struct StreamPiece {
   ChunkRange range;

@@ -92,7 +92,8 @@ void Adaptive::heard(const Event& event) {
     functions_.seen(function->function, function->name);
   if (const auto* timed = std::get_if<KernelTimed>(&event.body)) learn_time(*timed);
   if (const auto* mark = std::get_if<MarkPassed>(&event.body)) {
-    if (const auto turns = streaming_.passed(*mark)) turn(*turns);
+    if (const auto turns = streaming_.passed(*mark, event.time)) turn(*turns);
+    if (streaming_.failed()) give_up_streaming();
   }
   sparse_.heard(event);
 }
@@ -192,16 +193,14 @@ void Adaptive::launched(const Use& use) {
       forecast_.drop();
       return;
     }
-    const bool moved = streaming_.active() ? streaming_.warm() : out_.empty() && in_.empty() && open_.empty();
-    const bool still = moved && !sparse_.moving();
+    const bool still = out_.empty() && in_.empty() && open_.empty() && !sparse_.moving();
     const auto moves = still ? Watchdog::Moves::settled : Watchdog::Moves::open;
     // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
     const bool paced = weight_ >= locked_at_ + kQueueDepth;
-    const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
+    const Verdict verdict =
+        paced && !streaming_.active() ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
     iteration_began_ = use.time;
-    if (verdict != Verdict::none && streaming_.active())
-      judge_streaming();
-    else if (verdict != Verdict::none && slow_)
+    if (verdict != Verdict::none && slow_)
       judge_taking_back();
     else if (verdict == Verdict::revert)
       take_back();

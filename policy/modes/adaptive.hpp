@@ -104,7 +104,7 @@ class Adaptive : public Arrival {
   void turn(const Streaming::Turns& turns);
   // Everything goes back to where the layout has it.
   void end_streaming();
-  void judge_streaming();
+  void give_up_streaming();
   // `left_out_` counts what was moving.
   [[nodiscard]] std::vector<Piece> pieces_of(DeviceIndex device);
 

@@ -14,7 +14,6 @@ constexpr double kLeastStretchSeconds = 2e-3;
 // Iterations that one after the other use the same memory in the same way, this much of it.
 constexpr double kAlikeIterations = 0.8;
 constexpr double kLeastGain = 0.05;               // of the time, as it is estimated
-constexpr double kMustHelp = 0.98;                // an iteration with streaming, of one without, at most
 constexpr std::uint64_t kHoldAfterFailure = 128;  // rounds, once for each failure so far
 constexpr std::uint32_t kMostChunks = 16;
 constexpr float kAlikeChunks = 0.05F;
@@ -106,7 +105,7 @@ void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std
   Streaming::Plan plan;
   plan.starts = starts;
   plan.length = length;
-  const StretchMask all = static_cast<StretchMask>((std::uint64_t{1} << starts.size()) - 1);
+  const StretchMask all = all_stretches(starts.size());
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const StretchMask mask = schedule.in_hbm[i];
     if (mask != (pieces[i].in_hbm ? all : 0)) plan.pieces.push_back({pieces[i].range, mask, pieces[i].in_hbm});
@@ -119,8 +118,6 @@ void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std
                    milliseconds(schedule.seconds_after) + " are expected instead of " +
                    milliseconds(schedule.seconds_before),
                {});
-  last_change_.clear();
-  watchdog_.change();
   streams_since_ = forecast_.iterations();
   streaming_.begin(std::move(plan), forecast_.launches());
 }
@@ -149,18 +146,19 @@ void Adaptive::turn(const Streaming::Turns& turns) {
 }
 
 void Adaptive::end_streaming() {
-  if (streaming_.active()) turn(streaming_.end());
+  if (!streaming_.active()) return;
+  turn(streaming_.end());
+  watchdog_.reset();
 }
 
-void Adaptive::judge_streaming() {
-  const double before = static_cast<double>(watchdog_.before().count());
-  const double after = static_cast<double>(watchdog_.after().count());
-  if (after <= before * kMustHelp) return;
+void Adaptive::give_up_streaming() {
+  const auto microseconds = [](double seconds) { return std::to_string(std::lround(seconds * 1e6)) + " us"; };
   Cause cause;
   cause.reason = Reason::watchdog;
   writer_.note({}, {}, {},
-               "streaming ends: an iteration takes " + std::to_string(watchdog_.after().count() / 1000) +
-                   " us with it and took " + std::to_string(watchdog_.before().count() / 1000) + " us without",
+               "streaming ends: " + std::to_string(streaming_.length().count()) + " launches take " +
+                   microseconds(streaming_.seconds_with()) + " with it and took " +
+                   microseconds(streaming_.seconds_without()) + " without",
                cause);
   stream_after_ = forecast_.iterations() / iterations_in_round_ + kHoldAfterFailure * ++stream_failures_;
   end_streaming();

@@ -8,6 +8,11 @@ namespace {
 // A program may be ahead of its device by many short iterations.
 constexpr std::size_t kMostMarks = 32;
 
+// Measured for so long, and so many schedules, at least: a mark is heard up to a millisecond late.
+constexpr double kMeasuredSeconds = 0.2;
+constexpr std::uint32_t kMeasuredSchedules = 4;
+constexpr double kMustHelp = 0.98;  // a schedule with turns, of one without, at most
+
 StretchMask bit(std::uint32_t stretch) { return StretchMask{1} << stretch; }
 
 }  // namespace
@@ -16,7 +21,9 @@ void Streaming::begin(Plan plan, LaunchNumber launch) {
   plan_ = std::move(plan);
   origin_ = launch;
   changes_ = 0;
-  passed_ = 0;
+  running_ = failed_ = false;
+  begun_ = 0;
+  before_ = after_ = 0;
   const auto count = static_cast<std::uint32_t>(plan_.starts.size());
   for (const Piece& piece : plan_.pieces) {
     for (std::uint32_t k = 0; k < count; ++k) {
@@ -33,14 +40,14 @@ void Streaming::launched(LaunchNumber launch) {
   const auto start = std::lower_bound(plan_.starts.begin(), plan_.starts.end(), position);
   if (start == plan_.starts.end() || *start != position) return;
   const auto stretch = static_cast<std::uint32_t>(start - plan_.starts.begin());
-  if ((changes_ & bit(stretch)) == 0) return;
+  if (stretch != 0 && (!running_ || (changes_ & bit(stretch)) == 0)) return;
   Cause cause;
   cause.reason = Reason::upcoming_use;
   cause.launch = launch;
   marks_.emplace_back(writer_.emit(MarkProgress{launch}, cause), stretch);
 }
 
-std::optional<Streaming::Turns> Streaming::passed(const MarkPassed& mark) {
+std::optional<Streaming::Turns> Streaming::passed(const MarkPassed& mark, Nanoseconds now) {
   const auto found =
       std::find_if(marks_.begin(), marks_.end(), [&mark](const auto& asked) { return asked.first == mark.decision; });
   if (found == marks_.end()) return std::nullopt;
@@ -51,8 +58,22 @@ std::optional<Streaming::Turns> Streaming::passed(const MarkPassed& mark) {
     return end();
   }
   if (!active()) return std::nullopt;
-  ++passed_;
+  if (stretch == 0) begins(now);
+  if (!running_ || failed_) return std::nullopt;
   return turns(stretch);
+}
+
+// A schedule begins on the device.
+void Streaming::begins(Nanoseconds now) {
+  if (begun_++ == 0) began_ = now;
+  const double seconds = static_cast<double>((now - began_).count()) * 1e-9;
+  const std::uint32_t whole = begun_ - 1;
+  if (whole < kMeasuredSchedules || seconds < kMeasuredSeconds) return;
+  (running_ ? after_ : before_) = seconds / whole;
+  failed_ = running_ && after_ > before_ * kMustHelp;
+  begun_ = running_ ? 1 : 0;  // the first one with turns begins with what was there without
+  began_ = now;
+  running_ = true;
 }
 
 void Streaming::freeing(AllocationId allocation) {

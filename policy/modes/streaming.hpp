@@ -2,11 +2,13 @@
 // the device gets there, and when it does, says what has to be in HBM from then on. A mark that comes late costs time,
 // never room: nothing is decided before it.
 //
-// What is wanted is compared with where things are, so what a mark missed is made up for by the next one. Owner:
-// Adaptive, whose queues carry the moves out.
+// What is wanted is compared with where things are, so what a mark missed is made up for by the next one.
+//
+// Never slower: marks tell the pace of the device itself, however far the program is ahead. First they are asked for
+// only to measure some iterations as they are; then turns are taken, and the same is measured again. Streaming that
+// does not make them faster ends. Owner: Adaptive, whose queues carry the moves out.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -42,8 +44,10 @@ class Streaming {
   // The program makes launches, and the driver tells of them.
   [[nodiscard]] bool possible() const { return books_.settings.iteration_lookahead > 0 && !refused_; }
   [[nodiscard]] bool active() const { return !plan_.pieces.empty(); }
-  // Every stretch has been come to once: from now on an iteration shows what it is worth.
-  [[nodiscard]] bool warm() const { return passed_ > static_cast<std::uint32_t>(std::popcount(changes_)); }
+  // Turns have been measured, and do not help.
+  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] double seconds_without() const { return before_; }  // of a schedule, measured
+  [[nodiscard]] double seconds_with() const { return after_; }
   // `launch`: the last one before the beginning.
   void begin(Plan plan, LaunchNumber launch);
   // A whole number of schedules lies behind it: launches more or less than forecast do not add up.
@@ -51,7 +55,7 @@ class Streaming {
   [[nodiscard]] LaunchCount length() const { return plan_.length; }
   void launched(LaunchNumber launch);
   // What to do from now on, if this mark is one of ours.
-  std::optional<Turns> passed(const MarkPassed& mark);
+  std::optional<Turns> passed(const MarkPassed& mark, Nanoseconds now);
   void freeing(AllocationId allocation);
   // Returns what brings everything back to where the layout has it.
   Turns end();
@@ -67,8 +71,15 @@ class Streaming {
   StretchMask changes_ = 0;  // stretches in which something comes or goes
   LaunchNumber origin_;
   std::deque<std::pair<DecisionId, std::uint32_t>> marks_;  // with their stretches, in order
-  std::uint32_t passed_ = 0;
   bool refused_ = false;
+
+  void begins(Nanoseconds now);
+  bool running_ = false;  // else it is measured how it goes without
+  bool failed_ = false;
+  std::uint32_t begun_ = 0;  // schedules that count
+  Nanoseconds began_;        // the first of them
+  double before_ = 0;
+  double after_ = 0;
 };
 
 }  // namespace spillway::policy
