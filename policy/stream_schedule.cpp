@@ -10,7 +10,8 @@ namespace {
 // err, and what is moving cannot be used for anything else.
 constexpr double kPriceOfMoves = 0.1;
 constexpr Bytes kBatch = 32_MiB;
-constexpr std::size_t kMostTurns = 8192;  // that are looked at
+constexpr std::size_t kMostTurns = 1024;  // that are looked at
+constexpr std::size_t kMostPauses = 1024;
 
 // One part of an iteration that uses a piece on the host.
 struct Turn {
@@ -43,6 +44,7 @@ class Scheduler {
     std::fill(held_.begin(), held_.end(), resident);
     limit_ = resident + room;
     pauses_ = all_pauses();
+    if (pauses_.size() > kMostPauses) pauses_.resize(kMostPauses);
     plan_.seconds_before = plan_.seconds_after = total();
   }
 
@@ -213,7 +215,8 @@ class Scheduler {
 
   void take(const Turn& turn) {
     std::optional<Offer> best;
-    for (const std::uint32_t lead : {1U, 2U, 4U, 8U}) {
+    const std::uint32_t least = std::max(pieces_[turn.piece].least_lead, 1U);
+    for (const std::uint32_t lead : {least, least + 1, least + 3, least + 7}) {
       for (const std::uint32_t stay : {1U, 2U}) {
         std::optional<Offer> one = offer(turn, lead, stay);
         if (one && one->gain > 0 && (!best || one->gain * best->length > best->gain * one->length))

@@ -7,6 +7,8 @@
 // busy, whichever is longest, and a turn is taken if the stretches together get shorter by more than a part of what its
 // moves take. Greedy: turns that save most a byte and stretch first. It is Belady's question with use in place and
 // the way back counted, answered for turns only: the layout itself is not changed.
+//
+// Cost: the densest turns and the longest pauses are looked at, so many of each: 0.2 s at most, for any size of memory.
 #pragma once
 
 #include <array>
@@ -32,6 +34,7 @@ struct StreamPiece {
   Bytes bytes;
   bool in_hbm = false;  // in the layout, all through the iteration
   bool may_move = true;
+  std::uint32_t least_lead = 1;                 // stretches before its use in which it comes in, at least
   std::array<float, kMostStretches> seconds{};  // what its uses would cost in place, by stretch
 };
 

@@ -99,7 +99,8 @@ class Adaptive : public Arrival {
   void consider_streaming(std::uint64_t rounds);
   void begin_streaming(DeviceIndex device, const StreamNeeds& needs, std::span<const LaunchTime> launches,
                        const std::vector<std::uint32_t>& starts, LaunchCount length);
-  [[nodiscard]] std::vector<StreamPiece> stream_pieces(DeviceIndex device, const StreamNeeds& needs) const;
+  std::vector<StreamPiece> stream_pieces(DeviceIndex device, const StreamNeeds& needs,
+                                         std::uint64_t launches_a_stretch);
   void follow_schedule(LaunchNumber launch);
   void turn(const Streaming::Turns& turns);
   // Everything goes back to where the layout has it.

@@ -15,7 +15,6 @@ constexpr double kLeastStretchSeconds = 2e-3;
 constexpr double kAlikeIterations = 0.8;
 constexpr double kLeastGain = 0.05;               // of the time, as it is estimated
 constexpr std::uint64_t kHoldAfterFailure = 128;  // rounds, once for each failure so far
-constexpr std::uint32_t kMostChunks = 16;
 constexpr float kAlikeChunks = 0.05F;
 
 bool alike(const StreamNeeds::Seconds& a, const StreamNeeds::Seconds& b) {
@@ -52,42 +51,29 @@ void Adaptive::consider_streaming(std::uint64_t rounds) {
   }
 }
 
-std::vector<StreamPiece> Adaptive::stream_pieces(DeviceIndex device, const StreamNeeds& needs) const {
-  std::vector<AllocationId> ids;
-  for (const auto& [id, allocation] : books_.allocations.all()) {
-    const auto birth = births_.find(id);
-    const bool passing = birth != births_.end() &&
-                         (birth->second.transient || birth->second.launch >= profile_.first_launch().value) &&
-                         birth->second.launch > 0;
-    if (passing || allocation.device != device || allocation.life != AllocationLife::live ||
-        !books_.residency.holds(id))
-      continue;
-    ids.push_back(id);
-  }
-  std::sort(ids.begin(), ids.end());
+// The planner's pieces, cut where neighbours are used at different times. What comes and goes, or is used in parts, is
+// left to itself.
+std::vector<StreamPiece> Adaptive::stream_pieces(DeviceIndex device, const StreamNeeds& needs,
+                                                 std::uint64_t launches_a_stretch) {
   std::vector<StreamPiece> pieces;
-  for (const AllocationId id : ids) {
-    const std::vector<Chunk>& chunks = books_.residency.chunks(id);
+  for (const Piece& piece : pieces_of(device)) {
+    const AllocationId id = piece.range.allocation;
+    const auto birth = births_.find(id);
+    const bool transient = birth != births_.end() && birth->second.transient;
     const StreamNeeds::Seconds* latest = nullptr;
-    for (std::uint32_t index = 0; index < chunks.size(); ++index) {
-      const Chunk& chunk = chunks[index];
+    for (std::uint32_t index = piece.range.first.value; index < piece.range.first.value + piece.range.count; ++index) {
       const StreamNeeds::Seconds& seconds = needs.of(id, {index});
-      const bool placed = in_hbm(chunk.at) || chunk.at == Placement::host;
-      if (!placed || chunk.moving || sparse_.heat().block(id, {index}) != nullptr) {
-        latest = nullptr;
-        continue;
+      if (latest == nullptr || !alike(*latest, seconds)) {
+        StreamPiece& made = pieces.emplace_back();
+        made.range = {id, {index}, 0};
+        made.in_hbm = piece.in_hbm;
+        made.may_move = piece.may_stream && !transient && sparse_.heat().block(id, {index}) == nullptr;
+        made.least_lead = static_cast<std::uint32_t>(1 + piece.prefetch_distance / launches_a_stretch);
       }
-      if (latest == nullptr || !alike(*latest, seconds) || pieces.back().in_hbm != in_hbm(chunk.at) ||
-          pieces.back().range.count == kMostChunks) {
-        StreamPiece piece;
-        piece.range = {id, {index}, 0};
-        piece.in_hbm = in_hbm(chunk.at);
-        pieces.push_back(piece);
-      }
-      StreamPiece& piece = pieces.back();
-      ++piece.range.count;
-      piece.bytes += books_.residency.chunk_bytes(id, {index});
-      for (std::size_t k = 0; k < seconds.size(); ++k) piece.seconds[k] += seconds[k];
+      StreamPiece& made = pieces.back();
+      ++made.range.count;
+      made.bytes += books_.residency.chunk_bytes(id, {index});
+      for (std::size_t k = 0; k < seconds.size(); ++k) made.seconds[k] += seconds[k];
       latest = &seconds;
     }
   }
@@ -96,7 +82,8 @@ std::vector<StreamPiece> Adaptive::stream_pieces(DeviceIndex device, const Strea
 
 void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std::span<const LaunchTime> launches,
                                const std::vector<std::uint32_t>& starts, LaunchCount length) {
-  const std::vector<StreamPiece> pieces = stream_pieces(device, needs);
+  const std::vector<StreamPiece> pieces =
+      stream_pieces(device, needs, std::max<std::uint64_t>(length.count() / starts.size(), 1));
   const std::vector<Stretch> stretches = stretch_times(launches, starts);
   const Bytes reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
   const StreamSchedule schedule =
