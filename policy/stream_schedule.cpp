@@ -187,13 +187,18 @@ class Scheduler {
     made.turn = turn;
     made.comes = (turn.first + count_ - lead) % count_;
     made.length = lead + turn.length + stay;
-    if (made.length >= count_ || !find_room(made)) return std::nullopt;
+    if (made.length + 1 >= count_) return std::nullopt;
+    // Two turns of a piece that meet would be one.
+    for (std::uint32_t step = 0; step <= made.length; ++step) {
+      if ((plan_.in_hbm[turn.piece] & bit(after(before(made.comes), step))) != 0) return std::nullopt;
+    }
+    if (!find_room(made)) return std::nullopt;
     made.stretches = stretches_;
     made.in = in_;
     made.out = out_;
     // What launches wait for shrinks with what they use in place.
-    for (std::uint32_t step = 0; step < turn.length; ++step) {
-      const std::uint32_t k = after(turn.first, step);
+    for (std::uint32_t step = 1; step + 1 < made.length; ++step) {
+      const std::uint32_t k = after(made.comes, step);
       Stretch& stretch = made.stretches[k];
       const double seconds = std::min<double>(piece.seconds[k], stretch.link);
       if (seconds <= 0) continue;
