@@ -96,6 +96,7 @@ class Scheduler {
           if (unused == 0) turn.length = step + 1;
           turn.saves += pieces_[piece].seconds[k];
         }
+        if (turn.saves <= kPriceOfMoves * (bring_in(pieces_[piece].bytes) + send_out(pieces_[piece].bytes))) continue;
         // One to come in, one to leave.
         if (turn.length + 3 < count_) turns.push_back(turn);
       }
@@ -192,7 +193,6 @@ class Scheduler {
     for (std::uint32_t step = 0; step <= made.length; ++step) {
       if ((plan_.in_hbm[turn.piece] & bit(after(before(made.comes), step))) != 0) return std::nullopt;
     }
-    if (!find_room(made)) return std::nullopt;
     made.stretches = stretches_;
     made.in = in_;
     made.out = out_;
@@ -212,9 +212,12 @@ class Scheduler {
       return bring_in(bytes) + send_out(bytes);
     };
     double moves = cross(piece.bytes, made.comes, after(made.comes, made.length - 1));
+    const auto gain = [&] { return total() - total(made.stretches, made.in, made.out) - kPriceOfMoves * moves; };
+    // What has no use for room needs none.
+    if (gain() <= 0 || !find_room(made)) return std::nullopt;
     for (const Pause* pause : made.lent)
       moves += cross(pieces_[pause->piece].bytes, after(pause->first, pause->length - 1), pause->first);
-    made.gain = total() - total(made.stretches, made.in, made.out) - kPriceOfMoves * moves;
+    made.gain = gain();
     return made;
   }
 

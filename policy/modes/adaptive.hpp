@@ -122,6 +122,7 @@ class Adaptive : public Arrival {
   SparseRanges sparse_;
   Streaming streaming_;
   std::uint64_t stream_after_ = 0;  // rounds, before which it is not considered
+  std::uint32_t stream_looks_ = 0;  // since the layout was changed last
   std::uint32_t stream_failures_ = 0;
   std::uint64_t streams_since_ = 0;                             // iterations
   std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended

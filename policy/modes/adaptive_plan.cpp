@@ -156,6 +156,7 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
   };
   last_change_.clear();
   changed_ = true;
+  stream_looks_ = 0;
   watchdog_.change();
   for (const std::uint32_t index : exchange.out) {
     const bool state = pieces[index].span_class == SpanClass::optimizer;

@@ -13,7 +13,8 @@ namespace {
 constexpr double kLeastStretchSeconds = 2e-3;
 // Iterations that one after the other use the same memory in the same way, this much of it.
 constexpr double kAlikeIterations = 0.8;
-constexpr double kLeastGain = 0.05;               // of the time, as it is estimated
+constexpr double kLeastGain = 0.05;  // of the time, as it is estimated
+constexpr std::uint32_t kMostLooks = 8;
 constexpr std::uint64_t kHoldAfterFailure = 128;  // rounds, once for each failure so far
 constexpr float kAlikeChunks = 0.05F;
 
@@ -28,7 +29,8 @@ bool alike(const StreamNeeds::Seconds& a, const StreamNeeds::Seconds& b) {
 
 void Adaptive::consider_streaming(std::uint64_t rounds) {
   if (!streaming_.possible() || streaming_.active() || rounds < stream_after_) return;
-  stream_after_ = rounds + kSettledEvery;
+  // Looking takes milliseconds: where there was nothing to win, it is not looked at again soon.
+  stream_after_ = rounds + (kSettledEvery << std::min(stream_looks_++, kMostLooks));
   if (devices_.size() != 1) return;
   const DeviceIndex device = devices_.front();
   const LaunchNumber last = forecast_.launches();
@@ -106,6 +108,7 @@ void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std
                    milliseconds(schedule.seconds_before),
                {});
   streams_since_ = forecast_.iterations();
+  stream_looks_ = 0;
   streaming_.begin(std::move(plan), forecast_.launches());
 }
 
