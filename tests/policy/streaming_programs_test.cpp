@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "policy/explain.hpp"
 #include "policy/replay.hpp"
+#include "tests/policy/scripted_program.hpp"
 #include "tests/policy/workloads.hpp"
 
 namespace spillway::policy {
@@ -141,6 +143,59 @@ TEST(Streaming, ARuleKeepsItOnTheHostButForItsTurns) {
 TEST(Streaming, TheSameEventsGiveTheSameDecisions) {
   const Workload work = block_program({.iterations = 40});
   EXPECT_EQ(run(work, 2).decisions, run(work, 2).decisions);
+}
+
+// Marks that come late, together, out of turn or never, a driver that refuses them, moves that fail, memory that goes.
+TEST(Streaming, KeepsItsPromisesWhateverHappensToItsMarks) {
+  int streamed = 0;  // seeds in which turns were taken
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+    auto random = [engine = std::mt19937(seed)](std::uint32_t below) mutable {
+      return static_cast<std::uint32_t>(engine()) % below;
+    };
+    Settings settings;
+    settings.device_budget = SizeOrShare{192_MiB};
+    testing::ScriptedProgram program(settings, 1_GiB, 4_GiB);
+    constexpr std::uint32_t kBlocks = 12, kUses = 6;
+    std::vector<Address> blocks;
+    for (std::uint32_t i = 0; i < kBlocks; ++i) blocks.push_back(program.allocate(32_MiB));
+    program.finish_all();
+    std::vector<DecisionId> marks;
+    const auto hear = [&] {
+      for (const Decision& decision : program.last()) {
+        if (std::holds_alternative<MarkProgress>(decision.body)) marks.push_back(decision.id);
+        if (decision.cause.reason == Reason::upcoming_use && std::holds_alternative<MoveRange>(decision.body))
+          ++streamed;
+      }
+    };
+    const bool refuses = seed % 4 == 0;
+    for (int step = 0; step < 70; ++step) {
+      for (std::uint32_t i = 0; i < kBlocks * kUses; ++i) {
+        const Address block = blocks[i / kUses];
+        program.launch({block}, {1 + i});
+        program.pass(program.on_card(block) == 32_MiB ? Nanoseconds(50'000) : Nanoseconds(700'000));
+        hear();
+        if (!marks.empty() && random(3) != 0) {
+          const std::size_t which = random(20) == 0 ? random(static_cast<std::uint32_t>(marks.size())) : 0;
+          const bool refused = refuses && step > 40 && random(40) == 0;
+          program.send(MarkPassed{marks[which], {refused ? 801 : 0}});
+          hear();
+          marks.erase(marks.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+        for (std::uint32_t moves = random(3); moves > 0; --moves) {
+          program.finish_one(random(30) == 0 ? MoveOutcome::failed : MoveOutcome::done);
+          hear();
+        }
+        ASSERT_EQ(program.engine().check_invariants(), "") << "seed " << seed << " step " << step;
+        ASSERT_LE(program.on_card(), program.totals().window) << "seed " << seed << " step " << step;
+      }
+      if (step > 50 && random(8) == 0) {
+        const std::size_t which = random(kBlocks);
+        program.free(blocks[which]);
+        blocks[which] = program.allocate(32_MiB);
+      }
+    }
+  }
+  EXPECT_GT(streamed, 500);
 }
 
 }  // namespace
