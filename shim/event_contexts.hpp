@@ -79,9 +79,7 @@ class EventContexts {
   // Before the driver ends a context, and after. `forget` is called for the place of one that has ended, with the lock.
   void begin_end(CUcontext context) {
     const std::lock_guard lock(mutex);
-    for (auto& wanted : wanted_) {
-      if (wanted.load(std::memory_order_relaxed) == context) wanted.store(nullptr, std::memory_order_relaxed);
-    }
+    forget_wanted(context);
     if (Place* place = find(context)) {
       place->ending = context;
       place->context.store(nullptr, std::memory_order_release);
@@ -90,6 +88,7 @@ class EventContexts {
   template <class Forget>
   void end_end(CUcontext context, CUresult result, const Forget& forget) {
     const std::lock_guard lock(mutex);
+    forget_wanted(context);  // if somebody still launched there
     for (Place& place : places_) {
       if (place.ending != context) continue;
       place.ending = nullptr;
@@ -98,6 +97,11 @@ class EventContexts {
   }
 
  private:
+  void forget_wanted(CUcontext context) {
+    for (auto& wanted : wanted_) {
+      if (wanted.load(std::memory_order_relaxed) == context) wanted.store(nullptr, std::memory_order_relaxed);
+    }
+  }
   Place* find(CUcontext context) {
     for (Place& place : places_) {
       if (place.context.load(std::memory_order_acquire) == context) return &place;

@@ -14,7 +14,7 @@
 
 #include "shim/driver.hpp"
 #include "shim/launch_path.hpp"
-#include "tests/simulated_device/test_kernels.hpp"
+#include "tests/shim/end_to_end/launching_place.hpp"
 
 namespace spillway::shim {
 namespace {
@@ -32,38 +32,10 @@ CUresult timed_launch(LaunchTimer::Pair& pair, const Forward& forward) {
   return result;
 }
 
-constexpr int kElements = 1 << 12;
 constexpr LaunchCount kWindow{512};
 constexpr std::size_t kMostContexts = 8;
 
 bool wanted() { return (launch_path().events.load(std::memory_order_acquire) & kTimesWanted) != 0; }
-
-// A context with a kernel and memory for it.
-struct Place {
-  CUcontext context = nullptr;
-  CUstream stream = nullptr;
-  CUfunction kernel = nullptr;
-  CUdeviceptr data = 0;
-
-  void make() {
-    CUlibrary library = nullptr;
-    CUkernel add_one = nullptr;
-    int image = 0;
-    ASSERT_EQ(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
-    ASSERT_EQ(driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    ASSERT_EQ(cuLibraryLoadData(&library, &image, nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
-    ASSERT_EQ(cuLibraryGetKernel(&add_one, library, kAddOne), CUDA_SUCCESS);
-    ASSERT_EQ(cuMemAlloc_v2(&data, kElements * sizeof(float)), CUDA_SUCCESS);
-    kernel = reinterpret_cast<CUfunction>(add_one);
-  }
-  [[nodiscard]] CUresult launch(CUstream in, int elements = kElements) const {
-    int count = elements;
-    CUdeviceptr address = data;
-    void* parameters[] = {&address, &count};
-    return driver().cuLaunchKernel(kernel, static_cast<unsigned>(elements) / 256, 1, 1, 256, 1, 1, 0, in, parameters,
-                                   nullptr);
-  }
-};
 
 class LaunchTimerTest : public testing::Test {
  protected:
@@ -118,7 +90,7 @@ class LaunchTimerTest : public testing::Test {
   }
 
   LaunchTimer& timer_ = launch_timer();
-  Place place_;
+  LaunchingPlace place_;
 };
 
 TEST_F(LaunchTimerTest, EveryKindOfStreamIsTimed) {
@@ -321,7 +293,7 @@ TEST_F(LaunchTimerTest, ThreadsBesideEachOther) {
   });
   std::thread contexts([&] {
     while (!done) {
-      Place own;
+      LaunchingPlace own;
       own.make();
       for (int n = 0; n < 40; ++n) {
         LaunchTimer::Pair* pair = wanted() ? timer_.take(own.stream, false) : nullptr;
