@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -170,7 +171,7 @@ TEST_F(ProgressMarksTest, OneEventStandsForAllThatAreWanted) {
   begin();
   const std::uint64_t before = records();
   // In whatever order their threads come.
-  for (const std::uint64_t mark : {2U, 4U, 3U, 5U}) marks_.want({mark});
+  for (const std::uint64_t mark : {2U, 5U, 3U, 4U}) marks_.want({mark});
   for (int i = 0; i < 10; ++i) ASSERT_EQ(launch(place_.stream), CUDA_SUCCESS);
   marks_.want({4});
   for (int i = 0; i < 10; ++i) ASSERT_EQ(launch(place_.stream), CUDA_SUCCESS);
@@ -347,6 +348,9 @@ TEST_P(ProgressMarksRefusals, TheFirstOneEndsIt) {
   }
   EXPECT_EQ(marks_.refused(), CUDA_ERROR_UNKNOWN);
   EXPECT_LT(passed, mark);
+  const bool creating = std::string_view(GetParam()).starts_with("cuEventCreate");
+  EXPECT_EQ(spillway_simulated_calls("cuEventDestroy_v2"),
+            creating ? spillway_simulated_calls("cuEventCreate") - 1 : 0U);
   marks_.want({++mark});
   ASSERT_EQ(launch(place_.stream), CUDA_SUCCESS);
   EXPECT_FALSE(mark_wanted());
