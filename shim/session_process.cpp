@@ -118,7 +118,6 @@ void Session::run_policy_thread() {
       answer_marks(progress, work);  // after all launches before it
       pages_wanted = engine_.wants_page_hits();
       tick = events_ != known || progress.out ? kBusyTick : std::min(tick * 2, kIdleTick);
-      known = events_;
       if (flushes) {
         // Silence needs no clock: a waiting program writes no trace.
         if (events_ != decided) decide(policy::TimePassed{}, work);
@@ -127,6 +126,7 @@ void Session::run_policy_thread() {
         trace_.flush();
         last_flush = moment;
       }
+      known = events_;
     }
     if (telemetry_) telemetry_->watch_pages(pages_wanted);
     if (progress.refused != CUDA_SUCCESS && !std::exchange(marks_refused, true)) {
