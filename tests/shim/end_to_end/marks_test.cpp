@@ -72,7 +72,7 @@ TEST(Marks, EachIsAnsweredOnceAndInOrder) {
   expect_same_program(run, result);
   const Marks marks = marks_in(result);
   EXPECT_GE(marks.answers.size(), kSomeMarks) << result;
-  EXPECT_LE(marks.asked.size() - marks.answers.size(), 3U);
+  EXPECT_LE(marks.asked.size() - marks.answers.size(), 16U) << "more than an iteration asks for";
   EXPECT_EQ(marks.refused(), 0U);
   EXPECT_LE(result.calls("cuEventRecord"), marks.asked.size());
 }

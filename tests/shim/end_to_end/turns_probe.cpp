@@ -16,8 +16,8 @@ namespace spillway::probe {
 namespace {
 
 constexpr std::size_t kBytes = 4 * kMiB;
-constexpr std::size_t kGroups = 4;
-constexpr std::size_t kOfAGroup = 4;
+constexpr std::size_t kGroups = 8;
+constexpr std::size_t kOfAGroup = 2;
 constexpr unsigned kUses = 50;
 constexpr int kElements = 256;
 
@@ -45,10 +45,10 @@ class Turns {
       std::chrono::microseconds takes(10);
       for (std::size_t i = 0; i < kOfAGroup; ++i) {
         const CUdeviceptr buffer = buffers_[number * kOfAGroup + i];
-        if (spillway_simulated_residency(buffer + kBytes / 2) == 2) takes += std::chrono::microseconds(40);
+        if (spillway_simulated_residency(buffer + kBytes / 2) == 2) takes += std::chrono::microseconds(100);
         launch(buffer, stream_, use);
       }
-      std::this_thread::sleep_for(takes);
+      if (use % 2 == 0) std::this_thread::sleep_for(takes);
     }
   }
   void iteration() const {
