@@ -106,6 +106,13 @@ struct CancelMoves {
   friend bool operator==(const CancelMoves&, const CancelMoves&) = default;
 };
 
+// Asks to be told when the device has done what the program launched up to now: answered by one MarkPassed, unless the
+// program launches nothing any more. Moves nothing.
+struct MarkProgress {
+  LaunchNumber launch;  // the latest that policy knows of
+  friend bool operator==(const MarkProgress&, const MarkProgress&) = default;
+};
+
 // Something a person should know (class found, iteration found, forecast dropped, change taken back). Moves nothing.
 struct Note {
   AllocationId allocation;  // none if it is about the run
@@ -116,7 +123,8 @@ struct Note {
 };
 
 // The order of alternatives is the trace's record number: append only.
-using DecisionBody = std::variant<BackAllocation, RefuseAllocation, MoveRange, AdviseRange, CancelMoves, Note>;
+using DecisionBody =
+    std::variant<BackAllocation, RefuseAllocation, MoveRange, AdviseRange, CancelMoves, Note, MarkProgress>;
 
 struct Decision {
   DecisionId id;
@@ -124,5 +132,15 @@ struct Decision {
   DecisionBody body;
   friend bool operator==(const Decision&, const Decision&) = default;
 };
+
+// The allocation it is about; none if it is about the run.
+inline AllocationId about(const DecisionBody& body) {
+  return std::visit(
+      [](const auto& of) -> AllocationId {
+        if constexpr (requires { of.allocation; }) return of.allocation;
+        return {};
+      },
+      body);
+}
 
 }  // namespace spillway::policy

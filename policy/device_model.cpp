@@ -24,6 +24,14 @@ void DeviceModel::move(const MoveJob& job, Seconds issued) {
   }
 }
 
+void DeviceModel::mark(DecisionId decision, LaunchNumber after, Seconds issued) {
+  MoveJob job;
+  job.decision = decision;
+  job.way = MoveJob::Way::free;
+  job.after = after;
+  marks_.waiting.push_back({job, issued.count()});
+}
+
 bool DeviceModel::cancel(DecisionId decision) {
   for (Lane* lane : {&in_, &out_}) {
     const auto found = std::find_if(lane->waiting.begin(), lane->waiting.end(),
@@ -78,6 +86,7 @@ DeviceModel::Next DeviceModel::next() const {
   // Ends come first among equals, so that a launch sees what has arrived.
   if (in_.running) consider(Next::What::end_in, in_.end);
   if (out_.running) consider(Next::What::end_out, out_.end);
+  consider(Next::What::mark, pick(marks_).start);
   consider(Next::What::start_in, pick(in_).start);
   consider(Next::What::start_out, pick(out_).start);
   if (!launches_.empty()) consider(Next::What::launch, std::max(launch_free_, launches_.front().enqueued));
@@ -104,6 +113,10 @@ bool DeviceModel::step(double until) {
       break;
     case Next::What::end_out:
       end_move(out_);
+      break;
+    case Next::What::mark:
+      start_move(marks_, event.time);
+      end_move(marks_);
       break;
   }
   return true;

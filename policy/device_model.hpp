@@ -54,7 +54,7 @@ struct ModelTotals {
 
 class DeviceModel {
  public:
-  // `load` is asked when a launch starts; `finished` is told when a move ends.
+  // `load` is asked when a launch starts; `finished` is told when a move ends, or a mark is passed.
   struct Owner {
     std::function<LaunchLoad(LaunchNumber)> load;
     std::function<void(DecisionId, Seconds)> finished;
@@ -63,6 +63,8 @@ class DeviceModel {
 
   void launch(LaunchNumber number, Seconds enqueued);
   void move(const MoveJob& job, Seconds issued);
+  // `finished` is told when the launch `after` has run, and all before it.
+  void mark(DecisionId decision, LaunchNumber after, Seconds issued);
   // Drops a move that has not started; false if it runs or is unknown.
   bool cancel(DecisionId decision);
 
@@ -94,7 +96,7 @@ class DeviceModel {
     double end = 0;  // of the running move, or when the lane became free
   };
   struct Next {
-    enum class What : std::uint8_t { nothing, launch, start_in, start_out, end_in, end_out } what = What::nothing;
+    enum class What : std::uint8_t { nothing, launch, start_in, start_out, end_in, end_out, mark } what = What::nothing;
     double time = 0;
   };
 
@@ -118,6 +120,7 @@ class DeviceModel {
   std::uint64_t completed_ = 0;  // launches that have started; all before them have ended by launch_free_
   std::deque<std::pair<std::uint64_t, double>> ends_;  // recent launches and when they end
   Lane in_, out_;
+  Lane marks_;  // takes no time
   ModelTotals totals_;
 };
 

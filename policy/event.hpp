@@ -259,11 +259,20 @@ struct ContextRefused {
   friend bool operator==(const ContextRefused&, const ContextRefused&) = default;
 };
 
+// The device has done what the program launched before this MarkProgress, in the stream of the launch that came next,
+// and may be further. A failure: the driver gives no events here, and will not be asked again.
+struct MarkPassed {
+  DecisionId decision;
+  DriverResult result;
+  friend bool operator==(const MarkPassed&, const MarkPassed&) = default;
+};
+
 // The order of alternatives is the trace's record number: append only.
-using EventBody = std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen,
-                               AllocationRequested, AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched,
-                               Copied, Filled, GraphSeen, GraphLaunched, MoveFinished, KernelTimed, PagesObserved,
-                               EventsDropped, TimePassed, TelemetryChanged, Mapped, CallSeen, ContextRefused>;
+using EventBody =
+    std::variant<DeviceSeen, HostMemorySeen, DeviceReserved, FunctionSeen, CallerSeen, AllocationRequested,
+                 AllocationSettled, FreeRequested, Freed, LaunchShapeSeen, Launched, Copied, Filled, GraphSeen,
+                 GraphLaunched, MoveFinished, KernelTimed, PagesObserved, EventsDropped, TimePassed, TelemetryChanged,
+                 Mapped, CallSeen, ContextRefused, MarkPassed>;
 
 struct Event {
   Nanoseconds time;

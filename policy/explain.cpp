@@ -100,6 +100,9 @@ struct InWords {
     return "queued moves of allocation " + std::to_string(cancel.allocation.value) + " are dropped: it is being freed";
   }
   std::string operator()(const Note& note) const { return note.text; }
+  std::string operator()(const MarkProgress& mark) const {
+    return "to be told when the device has done launch " + std::to_string(mark.launch.value);
+  }
 };
 
 // Memory that can spill is mapped as it is allocated, wherever it is put: the cause says why it was put there.

@@ -87,6 +87,8 @@ std::uint32_t cut_pieces(AllocationId allocation, LaunchNumber born, const Pin& 
       piece.pinned = need.pin.pinned;
       piece.rule = need.pin.rule;
       piece.evict = need.pin.evict;
+      piece.may_stream = need.pin.may_stream;
+      piece.prefetch_distance = need.pin.prefetch_distance;
       piece.host_pages = chunk.host_pages;
       out.push_back(piece);
     }

@@ -19,6 +19,8 @@ struct Pin {
   Piece::Pinned pinned = Piece::Pinned::no;
   std::uint16_t rule = 0;
   EvictClass evict = EvictClass::normal;
+  bool may_stream = true;
+  std::uint32_t prefetch_distance = 0;  // launches
 };
 
 // What a plan is made from; all of the same moment.

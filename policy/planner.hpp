@@ -33,6 +33,8 @@ struct Piece {
   enum class Pinned : std::uint8_t { no, in_hbm, on_host } pinned = Pinned::no;  // by a rule
   EvictClass evict = EvictClass::normal;  // by a rule: goes before, or after, what is worth the same and more
   std::uint16_t rule = 0;
+  bool may_stream = true;               // by a rule, or as nothing forbids it
+  std::uint32_t prefetch_distance = 0;  // by a rule: launches before its use at which it comes in, at least
 };
 
 struct PlannerLimits {

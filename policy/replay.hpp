@@ -1,7 +1,7 @@
 // Runs recorded events through an engine with other settings, and closes the loop: what the engine decides is carried
 // out on a virtual card by the device model, and what came of it goes back in as events. The trace's own MoveFinished,
-// PagesObserved, KernelTimed and TelemetryChanged belong to the run that was recorded and are left out, and so is what
-// cannot have happened (possible_events.hpp): any events give an answer.
+// MarkPassed, PagesObserved, KernelTimed and TelemetryChanged belong to the run that was recorded and are left out, and
+// so is what cannot have happened (possible_events.hpp): any events give an answer.
 #pragma once
 
 #include <cstdint>

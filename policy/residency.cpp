@@ -179,6 +179,17 @@ Bytes Residency::leaving(DeviceIndex device) const {
   return total;
 }
 
+bool Residency::prefers_host(const ChunkRange& range) const {
+  const auto ledger = ledgers_.find(range.allocation);
+  if (ledger == ledgers_.end()) return false;
+  const std::vector<Chunk>& chunks = ledger->second.chunks;
+  const std::size_t end = std::min<std::size_t>(chunks.size(), std::size_t{range.first.value} + range.count);
+  for (std::size_t index = range.first.value; index < end; ++index) {
+    if (chunks[index].prefers_host) return true;
+  }
+  return false;
+}
+
 void Residency::set_prefers_host(const ChunkRange& range, bool prefers) {
   const auto entry = ledgers_.find(range.allocation);
   if (entry == ledgers_.end()) return;

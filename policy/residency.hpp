@@ -92,6 +92,8 @@ class Residency {
   // Bytes of HBM that open moves to the host will give back.
   [[nodiscard]] Bytes leaving(DeviceIndex device) const;
 
+  // Any chunk of it.
+  [[nodiscard]] bool prefers_host(const ChunkRange& range) const;
   void set_prefers_host(const ChunkRange& range, bool prefers);
   // The GPU touched these without AccessedBy: the driver faults them in (the baselines).
   void fault_in(const ChunkRange& range);

@@ -14,14 +14,14 @@ constexpr auto kKeys = std::to_array<RuleKeyRow>({
      "What messages, traces and reports call the rule."},
     {"match", rule, "table", "at least one of the keys below", "What the rule is for; all conditions in it must hold."},
     {"place", rule, "text", "auto, device, host, stream",
-     "Where the memory lives: device keeps it in HBM, host has it read and written over the link, stream shall keep it "
-     "on the host and bring it in ahead of each use, and is treated as host: no effect of its own yet; auto leaves it "
-     "to the mode and to no later rule."},
+     "Where the memory lives: device keeps it in HBM, host has it read and written over the link, stream keeps it on "
+     "the host and brings it in ahead of uses that are worth it; auto leaves it to the mode and to no later rule."},
     {"read_only", rule, "true or false", "true, false",
      "true promises that no kernel writes it, so that it may be in both memories at once; false forbids that. No "
      "effect yet."},
     {"prefetch_distance", rule, "whole number", "1 to 1024",
-     "How many launches ahead of its use it is brought in. No effect yet."},
+     "How many launches ahead of its use it comes in at least, where it is streamed; rounded to the stretches that an "
+     "iteration is cut into."},
     {"evict", rule, "text", "first, normal, last", "Whether it goes before or after other memory when room is needed."},
     {"backing", rule, "text", "device, managed",
      "What it is allocated as: device is plain memory that never spills; decided when memory is asked for, so only "

@@ -238,11 +238,12 @@ constexpr auto kTable = std::to_array<SettingRow>({
                "the baselines to compare with.",
                [](Settings& s, std::string_view text) { return choose(s.mode, text, kModes, kModeList); },
                [](const Settings& s) { return chosen(s.mode, kModes); }},
-    SettingRow{
-        "policy.iteration_lookahead", "iteration_lookahead", SettingKind::number, "number", "1", "0 to 16",
-        "How many iterations ahead the forecast is used; 0 looks no further than the end of this one. No effect yet.",
-        [](Settings& s, std::string_view text) { return read_number(s.iteration_lookahead, text, 0, 16); },
-        [](const Settings& s) { return std::to_string(s.iteration_lookahead); }},
+    SettingRow{"policy.iteration_lookahead", "iteration_lookahead", SettingKind::number, "number", "2", "0 to 16",
+               "Over how many iterations streaming is planned: memory takes turns in HBM within one iteration, or two, "
+               "four ... up "
+               "to this, if that is how it repeats. 0: none is streamed.",
+               [](Settings& s, std::string_view text) { return read_number(s.iteration_lookahead, text, 0, 16); },
+               [](const Settings& s) { return std::to_string(s.iteration_lookahead); }},
     SettingRow{"telemetry.cupti", "cupti", SettingKind::choice, "one of: auto, off", "auto", kSwitchList,
                "Kernel times and page traffic through CUPTI: auto uses it while nobody else in the process does; off "
                "never opens it.",

@@ -44,7 +44,7 @@ struct Settings {
   Switch spill_vmm = Switch::automatic;    // of map-style memory (cuMemCreate)
   Switch spill_pools = Switch::automatic;  // of stream-ordered memory (cuMemAllocAsync)
   ModeName mode = ModeName::adaptive;
-  std::uint32_t iteration_lookahead = 1;
+  std::uint32_t iteration_lookahead = 2;
   Switch cupti = Switch::automatic;
   Switch events = Switch::automatic;  // the driver's, for kernel times where there is no CUPTI
   double telemetry_sample = 5.0;      // percent of launches whose kernels are timed; 0: none

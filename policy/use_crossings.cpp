@@ -1,7 +1,6 @@
 #include "policy/use_crossings.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace spillway::policy {
 bool is_list_use(const LaunchSite& site, std::uint16_t argument) {
@@ -32,19 +31,18 @@ bool UseCrossings::goes_on(const ProfiledUse& before, const ProfiledUse& use) co
          (is_list_use(first, before.argument) || is_list_use(second, use.argument));
 }
 
+double UseCrossings::crossings(const ProfiledUse& use) {
+  const LaunchSite& site = known_.book.site(use.shape);
+  const auto measured = this->measured(use.shape, site);
+  return measured ? *measured : default_crossings(known_.functions.kind(site.function), use.columns);
+}
+
 SpanCrossings UseCrossings::of(const IterationProfile& profile, SpanId span) {
   SpanCrossings sum;
-  const ProfiledUse* last = nullptr;
-  for (const ProfiledUse& use : profile.uses(span)) {
-    const LaunchSite& site = known_.book.site(use.shape);
-    const ProfiledUse* const before = std::exchange(last, &use);
-    if (before != nullptr && use.position - before->position <= 1 && goes_on(*before, use)) continue;
-    const auto measured = this->measured(use.shape, site);
-    const double crossings =
-        measured ? *measured : default_crossings(known_.functions.kind(site.function), use.columns);
+  each(profile, span, [&sum](std::uint32_t /*position*/, double crossings) {
     sum.all += crossings;
     sum.most = std::max(sum.most, crossings);
-  }
+  });
   return sum;
 }
 

@@ -38,8 +38,19 @@ class UseCrossings {
  public:
   UseCrossings(const LaunchKnowledge& known, const SpanMap& spans) : known_(known), spans_(spans) {}
   SpanCrossings of(const IterationProfile& profile, SpanId span);
+  // Each use with the crossings of each byte in it: `visit(position, crossings)`.
+  template <class Visit>
+  void each(const IterationProfile& profile, SpanId span, const Visit& visit) {
+    const ProfiledUse* before = nullptr;
+    for (const ProfiledUse& use : profile.uses(span)) {
+      if (before == nullptr || use.position - before->position > 1 || !goes_on(*before, use))
+        visit(use.position, crossings(use));
+      before = &use;
+    }
+  }
 
  private:
+  [[nodiscard]] double crossings(const ProfiledUse& use);
   [[nodiscard]] bool goes_on(const ProfiledUse& before, const ProfiledUse& use) const;
   std::optional<double> measured(LaunchShapeId shape, const LaunchSite& site);
 

@@ -46,7 +46,9 @@ class GraphObserver {
   ~GraphObserver() = default;
 };
 
-class LaunchTimer;  // shim/launch_timer.hpp
+// What launches are to record events for, bits of LaunchPath::events.
+inline constexpr unsigned kTimesWanted = 1;  // LaunchTimer: while a window is open
+inline constexpr unsigned kMarkWanted = 2;   // ProgressMarks: by the next one
 
 struct LaunchPath {
   AddressTable addresses;  // the session inserts and removes, under its own lock
@@ -57,7 +59,7 @@ struct LaunchPath {
   std::atomic<int> captures{0};        // streams being captured now; above 0 launches ask whether theirs is
   std::atomic<LaunchObserver*> observer{nullptr};
   std::atomic<GraphObserver*> graphs{nullptr};
-  std::atomic<LaunchTimer*> timer{nullptr};  // while a window is open in which launches are timed by events
+  std::atomic<unsigned> events{0};  // nearly always none
 };
 
 // Constant-initialised and never destroyed: launches may come before main and after exit.

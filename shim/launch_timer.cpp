@@ -20,26 +20,6 @@ namespace {
 // always left out.
 constexpr std::uint64_t kGoldenPart = 0x9E3779B97F4A7C15ULL;
 
-CUstream meant_stream(CUstream stream, bool per_thread) {
-  if (stream != nullptr) return stream;
-  return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
-CUcontext context_of(CUstream stream) {
-  if (stream == CU_STREAM_PER_THREAD || stream == CU_STREAM_LEGACY) return current_context();
-  CUcontext context = nullptr;
-  const auto ask = driver().cuStreamGetCtx;
-  return ask != nullptr && ask(stream, &context) == CUDA_SUCCESS ? context : nullptr;
-}
-
-// Nothing is recorded where that is not sure: an event would become a part of the graph.
-bool surely_not_capturing(CUstream stream) {
-  if (launch_path().captures.load(std::memory_order_relaxed) != 0) return false;
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  const auto ask = driver().cuStreamIsCapturing;
-  return ask != nullptr && ask(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 }  // namespace
 
 class LaunchTimer::Pair {
@@ -80,14 +60,9 @@ LaunchTimer::Pair* LaunchTimer::take(CUstream stream, bool per_thread) {
   const std::uint64_t count = launches_.fetch_add(1, std::memory_order_relaxed);
   if (count * kGoldenPart >= share_.load(std::memory_order_relaxed)) return nullptr;
   const CUstream meant = meant_stream(stream, per_thread);
-  if (!surely_not_capturing(meant)) return nullptr;
-  const CUcontext context = context_of(meant);
-  if (context == nullptr) return nullptr;
-  Pool* pool = pool_of(context);
-  if (pool == nullptr) {
-    want(context);
-    return nullptr;
-  }
+  const CUcontext context = context_for_event(meant);
+  Pool* pool = context == nullptr ? nullptr : contexts_.place_of(context);
+  if (pool == nullptr) return nullptr;
   const std::uint32_t index = pool->next.fetch_add(1, std::memory_order_relaxed);
   if (index >= kPairs) return nullptr;
   Pair& pair = pool->pairs[index];
@@ -121,7 +96,7 @@ void LaunchTimer::drop(Pair& pair) { pair.state.store(Pair::State::abandoned, st
 void LaunchTimer::told(TimerTicket ticket, LaunchNumber launch) {
   const auto number = static_cast<std::uint32_t>(ticket) - 1;
   const std::lock_guard lock(tickets_);
-  Pair& pair = pools_[number / kPairs].pairs[number % kPairs];
+  Pair& pair = contexts_.places()[number / kPairs].pairs[number % kPairs];
   if (pair.use != ticket >> 32U) return;  // its context has ended since
   pair.is_told = true;
   pair.launch = launch;
@@ -130,11 +105,11 @@ void LaunchTimer::told(TimerTicket ticket, LaunchNumber launch) {
 void LaunchTimer::open(policy::LaunchCount window) {
   const std::uint64_t stride = std::max(kLeastStride, (window.count() + kPairs - 1) / kPairs);
   share_.store(std::numeric_limits<std::uint64_t>::max() / stride, std::memory_order_relaxed);
-  for (Pool& pool : pools_) pool.next.store(0, std::memory_order_relaxed);
-  if (!failure()) launch_path().timer.store(this, std::memory_order_release);
+  for (Pool& pool : contexts_.places()) pool.next.store(0, std::memory_order_relaxed);
+  if (!failure()) launch_path().events.fetch_or(kTimesWanted, std::memory_order_acq_rel);
 }
 
-void LaunchTimer::close() { launch_path().timer.store(nullptr, std::memory_order_release); }
+void LaunchTimer::close() { launch_path().events.fetch_and(~kTimesWanted, std::memory_order_acq_rel); }
 
 void LaunchTimer::fail(CUresult code) {
   CUresult none = CUDA_SUCCESS;
@@ -149,52 +124,21 @@ std::optional<CUresult> LaunchTimer::failure() const {
 
 Nanoseconds LaunchTimer::since_start(std::int64_t monotonic) const { return Nanoseconds(monotonic - started_); }
 
-LaunchTimer::Pool* LaunchTimer::pool_of(CUcontext context) {
-  for (Pool& pool : pools_) {
-    if (pool.context.load(std::memory_order_acquire) == context) return &pool;
-  }
-  return nullptr;
-}
-
-void LaunchTimer::want(CUcontext context) {
-  for (auto& wanted : wanted_) {
-    CUcontext none = nullptr;
-    if (wanted.compare_exchange_strong(none, context, std::memory_order_relaxed) || none == context) return;
-  }
-}
-
 void LaunchTimer::make_pairs() {
-  for (auto& wanted : wanted_) {
-    if (wanted.load(std::memory_order_relaxed) == nullptr) continue;
-    const std::lock_guard lock(contexts_);
-    const CUcontext context = wanted.load(std::memory_order_relaxed);  // it may have ended
-    Pool* pool = context == nullptr || pool_of(context) != nullptr ? nullptr : vacant_pool();
-    if (pool != nullptr) {
-      const RelaxedCapture relaxed;
-      const CurrentContext current(context);
-      if (!fill(*pool, static_cast<std::uint32_t>(pool - pools_.data()) * kPairs + 1)) return;
-      pool->next.store(0, std::memory_order_relaxed);
-      pool->context.store(context, std::memory_order_release);
-    }
-    wanted.store(nullptr, std::memory_order_relaxed);
-  }
+  contexts_.make_wanted(is_vacant, [this](Pool& pool) { return fill(pool); });
 }
 
-LaunchTimer::Pool* LaunchTimer::vacant_pool() {
-  const auto vacant = [](const Pool& pool) {
-    if (pool.context.load(std::memory_order_relaxed) != nullptr || pool.ending != nullptr || !pool.times.empty())
-      return false;
-    // Those of a context that has ended come back one by one.
-    return pool.pairs == nullptr || std::all_of(&pool.pairs[0], &pool.pairs[0] + kPairs, [](const Pair& pair) {
-             return pair.state.load(std::memory_order_acquire) == Pair::State::free;
-           });
-  };
-  const auto found = std::find_if(pools_.begin(), pools_.end(), vacant);
-  return found == pools_.end() ? nullptr : &*found;
+bool LaunchTimer::is_vacant(const Pool& pool) {
+  if (!pool.times.empty()) return false;
+  // Those of a context that has ended come back one by one.
+  return pool.pairs == nullptr || std::all_of(&pool.pairs[0], &pool.pairs[0] + kPairs, [](const Pair& pair) {
+           return pair.state.load(std::memory_order_acquire) == Pair::State::free;
+         });
 }
 
-bool LaunchTimer::fill(Pool& pool, std::uint32_t first_number) {
+bool LaunchTimer::fill(Pool& pool) {
   if (pool.pairs == nullptr) {
+    const auto first_number = static_cast<std::uint32_t>(&pool - contexts_.places().data()) * kPairs + 1;
     auto pairs = std::make_unique<Pair[]>(kPairs);
     for (std::uint32_t i = 0; i < kPairs; ++i) pairs[i].number = first_number + i;
     const std::lock_guard lock(tickets_);
@@ -215,13 +159,14 @@ bool LaunchTimer::fill(Pool& pool, std::uint32_t first_number) {
       return false;
     }
   }
+  pool.next.store(0, std::memory_order_relaxed);
   return true;
 }
 
 bool LaunchTimer::collect() {
   bool complete = true;
-  for (Pool& pool : pools_) {
-    const std::lock_guard lock(contexts_);
+  for (Pool& pool : contexts_.places()) {
+    const std::lock_guard lock(contexts_.mutex);
     if (pool.context.load(std::memory_order_relaxed) == nullptr) continue;
     complete = collect(pool) && complete;
   }
@@ -293,8 +238,8 @@ void LaunchTimer::free(Pair& pair) {
 
 std::vector<policy::KernelTimed> LaunchTimer::take_times() {
   std::vector<policy::KernelTimed> all;
-  const std::lock_guard lock(contexts_);
-  for (Pool& pool : pools_) {
+  const std::lock_guard lock(contexts_.mutex);
+  for (Pool& pool : contexts_.places()) {
     const auto times = policy::times_by_events(pool.times);
     all.insert(all.end(), times.begin(), times.end());
     pool.times.clear();
@@ -306,37 +251,19 @@ std::vector<policy::KernelTimed> LaunchTimer::take_times() {
   return all;
 }
 
-void LaunchTimer::begin_context_end(CUcontext context) {
-  const std::lock_guard lock(contexts_);
-  for (auto& wanted : wanted_) {
-    if (wanted.load(std::memory_order_relaxed) == context) wanted.store(nullptr, std::memory_order_relaxed);
-  }
-  if (Pool* pool = pool_of(context)) {
-    pool->ending = context;
-    pool->context.store(nullptr, std::memory_order_release);
-  }
-}
-
 void LaunchTimer::end_context_end(CUcontext context, CUresult result) {
-  const std::lock_guard lock(contexts_);
-  for (Pool& pool : pools_) {
-    if (pool.ending != context) continue;
-    pool.ending = nullptr;
-    if (result != CUDA_SUCCESS) {
-      pool.context.store(context, std::memory_order_release);
-      continue;
-    }
-    pool.first = nullptr;
-    for (std::uint32_t i = 0; i < kPairs; ++i) {
-      Pair& pair = pool.pairs[i];
-      const Pair::State state = pair.state.load(std::memory_order_acquire);
-      if (state == Pair::State::taken) continue;  // somebody launches in a context that is gone
-      pair.begin = pair.end = nullptr;
-      if (state != Pair::State::free) free(pair);
-    }
-  }
+  contexts_.end_end(context, result, [this](Pool& pool) { forget(pool); });
 }
 
-void LaunchTimer::after_fork_in_child() { launch_path().timer.store(nullptr); }
+void LaunchTimer::forget(Pool& pool) {
+  pool.first = nullptr;
+  for (std::uint32_t i = 0; i < kPairs; ++i) {
+    Pair& pair = pool.pairs[i];
+    const Pair::State state = pair.state.load(std::memory_order_acquire);
+    if (state == Pair::State::taken) continue;  // somebody launches in a context that is gone
+    pair.begin = pair.end = nullptr;
+    if (state != Pair::State::free) free(pair);
+  }
+}
 
 }  // namespace spillway::shim

@@ -10,7 +10,6 @@
 // says what its number was (`told`). The first of our calls that the driver refuses ends it for good.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include "policy/event_times.hpp"
 #include "policy/forecast.hpp"
 #include "shim/cuda_driver.hpp"
+#include "shim/event_contexts.hpp"
 
 namespace spillway::shim {
 
@@ -31,7 +31,6 @@ using TimerTicket = std::uint64_t;
 class LaunchTimer {
  public:
   class Pair;
-  static constexpr std::size_t kMostContexts = 8;
   static constexpr std::uint32_t kPairs = 512;      // of a context: the most that are sampled in a window
   static constexpr std::uint64_t kLeastStride = 4;  // one launch in so many, or fewer
 
@@ -59,43 +58,36 @@ class LaunchTimer {
   [[nodiscard]] std::optional<CUresult> failure() const;
 
   // Any thread, with the session's lock or without. Before the driver ends a context, and after.
-  void begin_context_end(CUcontext context);
+  void begin_context_end(CUcontext context) { contexts_.begin_end(context); }
   void end_context_end(CUcontext context, CUresult result);
-  static void after_fork_in_child();
 
   // CLOCK_MONOTONIC at which the session's time is zero; before the first window.
   void start_of_time(std::int64_t started) { started_ = started; }
 
  private:
-  struct Pool {
-    std::atomic<CUcontext> context{nullptr};  // null: not to be taken from
+  struct Pool : EventPlace {
     std::atomic<std::uint32_t> next{0};
     std::unique_ptr<Pair[]> pairs;  // made once
     // With the lock of contexts.
-    CUcontext ending = nullptr;
     const Pair* first = nullptr;  // by which the others' starts are told, until `take_times`
     std::vector<policy::EventTime> times;
   };
-  Pool* pool_of(CUcontext context);
-  void want(CUcontext context);
   void fail(CUresult code);
   // With the lock of contexts.
-  Pool* vacant_pool();
-  bool fill(Pool& pool, std::uint32_t first_number);
+  static bool is_vacant(const Pool& pool);
+  bool fill(Pool& pool);
+  void forget(Pool& pool);
   bool collect(Pool& pool);
   bool read(Pool& pool, Pair& pair);
   void free(Pair& pair);
   [[nodiscard]] policy::Nanoseconds since_start(std::int64_t monotonic) const;
 
-  std::array<Pool, kMostContexts> pools_;
-  std::array<std::atomic<CUcontext>, kMostContexts> wanted_{};
+  EventContexts<Pool> contexts_;
   std::atomic<std::uint64_t> launches_{0};  // while windows were open
   std::atomic<std::uint64_t> share_{0};     // of 2^64 that is sampled
   std::atomic<CUresult> failure_{CUDA_SUCCESS};
   std::int64_t started_ = 0;
 
-  // Held across the driver's calls of telemetry's thread, so that none is made in a context that is ending.
-  std::mutex contexts_;
   std::mutex tickets_;  // of what pairs are told; may be taken with any other lock held
 };
 

@@ -37,6 +37,7 @@ void after_fork_child() {
   launch_path().recording.store(false);
   launch_path().observer.store(nullptr);
   launch_path().graphs.store(nullptr);
+  launch_path().events.store(0);
   launch_path().rings.reset_after_fork();
   this_thread = ThreadState{};
   // The parent has called the driver, so CUDA is unusable here unless it was never initialised; then it may be started

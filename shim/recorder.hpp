@@ -1,7 +1,7 @@
 // The steps that launch, copy and fill handlers share: build the record in the thread's ring, make the call, publish
 // the record if the driver accepted it. Between the steps nothing is locked, allocated or asked of the driver, but for
-// the first launch of a function, for launches made while some stream is being captured, and for those that are timed
-// by events.
+// the first launch of a function, for launches made while some stream is being captured, and for those that events are
+// recorded for: to time them, or as a mark.
 #pragma once
 
 #include <cstring>
@@ -10,6 +10,7 @@
 #include "shim/launch_arguments.hpp"
 #include "shim/launch_path.hpp"
 #include "shim/launch_timer.hpp"
+#include "shim/progress_marks.hpp"
 #include "shim/thread_ring.hpp"
 
 namespace spillway::shim {
@@ -55,16 +56,16 @@ inline LaunchRecord* begin_launch(EventRing* ring, const FunctionRecord& functio
   return record;
 }
 
-// Null for nearly all: only while a window is open is anything asked.
-inline LaunchTimer::Pair* take_pair(const RecordHeader& header, CUstream stream, bool per_thread) {
-  LaunchTimer* timer = launch_path().timer.load(std::memory_order_acquire);
-  if (timer == nullptr) [[likely]]
-    return nullptr;
-  return (header.flags & kCapturing) != 0 ? nullptr : timer->take(stream, per_thread);
+// What this launch is to record events for: nothing, for nearly all.
+inline unsigned wanted_events(const RecordHeader& header) {
+  const unsigned events = launch_path().events.load(std::memory_order_acquire);
+  if (events == 0) [[likely]]
+    return 0;
+  return (header.flags & kCapturing) != 0 ? 0 : events;
 }
 
 inline LaunchTimer::Pair* time_record(LaunchRecord& record, const LaunchCall& call) {
-  LaunchTimer::Pair* pair = take_pair(record.header, call.stream, call.per_thread);
+  LaunchTimer::Pair* pair = launch_timer().take(call.stream, call.per_thread);
   if (pair == nullptr) return nullptr;
   auto* words = reinterpret_cast<std::uint64_t*>(&record);
   words[record.header.words++] = LaunchTimer::ticket(*pair);
@@ -97,7 +98,10 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   if (record == nullptr) return forward();
   if (goes_into_capture(call.stream, call.per_thread)) [[unlikely]]
     record->header.flags |= kCapturing;
-  LaunchTimer::Pair* pair = forwarding == Forwarding::makes_the_call ? time_record(*record, call) : nullptr;
+  const unsigned events = wanted_events(record->header);
+  LaunchTimer::Pair* pair = nullptr;
+  if (forwarding == Forwarding::makes_the_call && (events & kTimesWanted) != 0) [[unlikely]]
+    pair = time_record(*record, call);
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
   if (observer != nullptr) observer->before_call(record->header);
   if (pair != nullptr) [[unlikely]]
@@ -105,6 +109,8 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   const CUresult result = forward();  // the only place, so that it is not called as a function
   if (pair != nullptr) [[unlikely]]
     launch_timer().end(*pair, result);
+  if ((events & kMarkWanted) != 0 && result == CUDA_SUCCESS) [[unlikely]]
+    progress_marks().launched(call.stream, call.per_thread);
   if (observer != nullptr) observer->after_call();
   if (result == CUDA_SUCCESS) {
     const NoHeapScope no_heap(thread);
@@ -124,9 +130,11 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   record.header.flags = goes_into_capture(stream, per_thread) ? kCapturing : std::uint8_t{0};
   record.header.words = sizeof(Record) / 8;
   record.header.stream = stream_word(stream, per_thread);
+  unsigned events = 0;
   LaunchTimer::Pair* pair = nullptr;
   if constexpr (std::is_same_v<Record, GraphLaunchRecord>) {
-    pair = take_pair(record.header, stream, per_thread);
+    events = wanted_events(record.header);
+    if ((events & kTimesWanted) != 0) pair = launch_timer().take(stream, per_thread);
     if (pair != nullptr) record.ticket = LaunchTimer::ticket(*pair);
   }
   LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
@@ -134,6 +142,7 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   if (pair != nullptr) LaunchTimer::begin(*pair);
   const CUresult result = forward();
   if (pair != nullptr) launch_timer().end(*pair, result);
+  if ((events & kMarkWanted) != 0 && result == CUDA_SUCCESS) progress_marks().launched(stream, per_thread);
   if (observer != nullptr) observer->after_call();
   if (result != CUDA_SUCCESS) return result;
   const NoHeapScope no_heap(this_thread);

@@ -149,9 +149,7 @@ void Session::decide_at(Nanoseconds time, EventBody body, Work& work) {
   for (std::size_t index = before; index < work.decisions.size(); ++index) {
     const policy::Decision& decision = work.decisions[index];
     trace_.add(time, decision);
-    const auto allocation =
-        std::visit([](const auto& of) -> policy::AllocationId { return of.allocation; }, decision.body);
-    const Registered* target = registry_.find(allocation);
+    const Registered* target = registry_.find(policy::about(decision.body));
     work.targets.push_back(target == nullptr ? std::nullopt : std::optional(*target));
     ++decided_;
   }
@@ -164,6 +162,7 @@ void Session::carry_out(const Work& work) {
     if (const auto* note = std::get_if<policy::Note>(&decision.body)) {
       SPILLWAY_LOG(debug, "policy: {}", note->text);
     }
+    if (std::holds_alternative<policy::MarkProgress>(decision.body)) ask_for_mark(decision.id);
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
       policy::DriverResult result;
@@ -239,6 +238,33 @@ void Session::move_ended(policy::DecisionId decision, policy::MoveOutcome outcom
     decide(policy::MoveFinished{decision, outcome, result, took}, work);
   }
   carry_out(work);
+}
+
+void Session::ask_for_mark(policy::DecisionId decision) {
+  Work work;
+  {
+    const std::unique_lock lock(mutex_);
+    if (marks_.size() == ProgressMarks::kMost) {
+      decide(policy::MarkPassed{decision, {static_cast<std::int32_t>(CUDA_ERROR_NOT_PERMITTED)}}, work);
+    } else {
+      marks_.insert(decision);
+      progress_marks().want(decision);
+      const CUresult refused = progress_marks().refused();
+      if (refused != CUDA_SUCCESS) answer_marks({{}, refused, false}, work);
+    }
+  }
+  carry_out(work);
+}
+
+void Session::answer_marks(const ProgressMarks::Progress& progress, Work& work) {
+  while (!marks_.empty()) {
+    const policy::DecisionId oldest = *marks_.begin();
+    const bool passed = oldest <= progress.passed;
+    if (!passed && progress.refused == CUDA_SUCCESS) return;
+    marks_.erase(marks_.begin());
+    const CUresult result = passed ? CUDA_SUCCESS : progress.refused;
+    decide(policy::MarkPassed{oldest, {static_cast<std::int32_t>(result)}}, work);
+  }
 }
 
 bool Session::wait_for_room(const Work& work) {

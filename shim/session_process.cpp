@@ -12,6 +12,7 @@
 #include "shim/cost_source.hpp"
 #include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
+#include "shim/driver_error.hpp"
 #include "shim/log.hpp"
 #include "shim/process.hpp"
 #include "shim/program.hpp"
@@ -98,6 +99,8 @@ void Session::run_policy_thread() {
   auto last_flush = std::chrono::steady_clock::now();
   publish({});
   std::uint64_t decided = 0;
+  std::uint64_t known = 0;  // events
+  bool marks_refused = false;
   int alone = 0;
   std::chrono::milliseconds tick = kBusyTick;
   while (!stopping_.load(std::memory_order_acquire)) {
@@ -106,14 +109,15 @@ void Session::run_policy_thread() {
     bool pages_wanted = false;
     const auto moment = std::chrono::steady_clock::now();
     const bool flushes = moment - last_flush >= kFlushEvery;
+    const ProgressMarks::Progress progress = progress_marks().look();
     {
       const std::unique_lock lock(mutex_);
-      const std::uint64_t before = events_;
       const Nanoseconds began(now() - started_);
       drain(work);
       if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began, telemetry_use());
+      answer_marks(progress, work);  // after all launches before it
       pages_wanted = engine_.wants_page_hits();
-      tick = events_ != before ? kBusyTick : std::min(tick * 2, kIdleTick);
+      tick = events_ != known || progress.out ? kBusyTick : std::min(tick * 2, kIdleTick);
       if (flushes) {
         // Silence needs no clock: a waiting program writes no trace.
         if (events_ != decided) decide(policy::TimePassed{}, work);
@@ -122,8 +126,14 @@ void Session::run_policy_thread() {
         trace_.flush();
         last_flush = moment;
       }
+      known = events_;
     }
     if (telemetry_) telemetry_->watch_pages(pages_wanted);
+    if (progress.refused != CUDA_SUCCESS && !std::exchange(marks_refused, true)) {
+      SPILLWAY_LOG(warning,
+                   "the driver's events do not tell how far the device is ({}): nothing is streamed ahead of its use",
+                   error_name({static_cast<std::int32_t>(progress.refused)}));
+    }
     carry_out(work);
     if (flushes) publish({});
     migration_.look_for_stuck_calls();
@@ -200,6 +210,7 @@ void Session::leave_driver_alone() {
   stopping_.store(true, std::memory_order_release);
   // Itself, where it ends the process.
   if (policy_thread_.joinable() && policy_thread_.get_id() != std::this_thread::get_id()) policy_thread_.join();
+  progress_marks().stop();
   migration_.stop(kExitWait);
 }
 

@@ -185,7 +185,6 @@ void Telemetry::at_exit() {
 void Telemetry::after_fork_in_child() {
   the_one.store(nullptr);
   listen_to_cupti(nullptr);
-  LaunchTimer::after_fork_in_child();
 }
 
 }  // namespace spillway::shim

@@ -102,7 +102,7 @@ class Storyteller {
   }
 
   void decided(const Decision& decision, Nanoseconds time) {
-    const AllocationId about = std::visit([](const auto& body) { return body.allocation; }, decision.body);
+    const AllocationId about = policy::about(decision.body);
     if (about != id_ || !id_) return;
     if (decision.cause.span_class != 0) {
       auto& said = story.classes[decision.cause.span_class];

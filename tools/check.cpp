@@ -61,16 +61,11 @@ std::string dead_sentence(const Rule& rule, const RuleUse& use, const CheckedTra
 // What is read and not built yet, with its place.
 std::vector<std::string> without_effect(const PolicyFile& file) {
   std::vector<std::string> notes;
-  if (file.settings.iteration_lookahead != Settings().iteration_lookahead)
-    notes.emplace_back("policy.iteration_lookahead has no effect yet");
   for (const Rule& rule : file.rules) {
     const auto note = [&](const std::string& what) {
       notes.push_back("rule " + policy::quoted(rule.name) + " (line " + std::to_string(rule.line) + "): " + what);
     };
-    if (rule.action.place == RulePlace::stream)
-      note("place = \"stream\" has no effect of its own yet: it is treated as host");
     if (rule.action.read_only) note("read_only has no effect yet");
-    if (rule.action.prefetch_distance) note("prefetch_distance has no effect yet");
   }
   return notes;
 }

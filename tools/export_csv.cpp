@@ -224,9 +224,9 @@ class CsvExporter : public Exporter {
     if (decision.cause.rule != 0) row_.number(Column::rule, decision.cause.rule);
     if (decision.cause.span_class != 0) row_[Column::span_class] = span_class_name(decision.cause.span_class);
     row_[Column::text] = explain(decision, rules_);
+    if (const AllocationId of = about(decision.body)) row_.number(Column::allocation, of.value);
     std::visit(
         [this](const auto& body) {
-          if (body.allocation) row_.number(Column::allocation, body.allocation.value);
           if constexpr (requires { body.offset; }) {
             row_.number(Column::offset, body.offset.count());
             row_.number(Column::bytes, body.bytes.count());

@@ -201,14 +201,13 @@ class SqliteExporter : public Exporter {
     const Decision& decision = record.decision;
     if (const auto* refuse = std::get_if<RefuseAllocation>(&decision.body)) refused(*refuse, record, run);
     if (!inside) return;
-    AllocationId allocation;
+    const AllocationId allocation = about(decision.body);
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     std::string place;
     std::string urgency;
     std::visit(
         [&](const auto& body) {
-          allocation = body.allocation;
           if constexpr (requires { body.offset; }) {
             offset = body.offset.count();
             bytes = body.bytes.count();

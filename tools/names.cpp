@@ -56,7 +56,7 @@ const char* urgency_name(Urgency urgency) {
 }
 
 const char* decision_kind_name(const DecisionBody& body) {
-  static constexpr std::array kWords = {"back", "refuse", "move", "advise", "cancel", "note"};
+  static constexpr std::array kWords = {"back", "refuse", "move", "advise", "cancel", "note", "mark"};
   static_assert(kWords.size() == std::variant_size_v<DecisionBody>);
   return word(kWords, body.index());
 }

@@ -278,12 +278,8 @@ void RunFollower::decided(const trace::Record& record) {
     if (found != live_.end() && !found->second.settled) live_.erase(found);
   }
   if (decision.cause.span_class == 0) return;
-  std::visit(
-      [&](const auto& body) {
-        const auto found = live_.find(body.allocation);
-        if (found != live_.end()) found->second.said.add(decision);
-      },
-      decision.body);
+  const auto found = live_.find(policy::about(decision.body));
+  if (found != live_.end()) found->second.said.add(decision);
 }
 
 void RunFollower::add(const trace::Record& record) {

@@ -164,7 +164,7 @@ std::string traffic_table(const TraceSummary& summary, std::size_t width) {
 
 // "the window has room for it": the column says that it is why. A note and what is cancelled say it themselves.
 std::string in_words(std::size_t decision, Reason reason) {
-  static_assert(std::variant_size_v<DecisionBody> == 6);
+  static_assert(std::variant_size_v<DecisionBody> == 7);
   constexpr std::size_t kCancelMoves = 4;
   if (decision >= kCancelMoves) return {};
   std::string text = reason_text(reason);

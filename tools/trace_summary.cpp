@@ -174,6 +174,7 @@ struct TraceSummarizer::BytesOf {
   Bytes operator()(const AdviseRange& decision) const { return decision.bytes; }
   Bytes operator()(const CancelMoves& /*decision*/) const { return {}; }
   Bytes operator()(const Note& decision) const { return decision.bytes; }
+  Bytes operator()(const MarkProgress& /*decision*/) const { return {}; }
 };
 
 void TraceSummarizer::add(const trace::Record& record) {
@@ -291,8 +292,8 @@ const char* name_of(AllocationKind kind) {
 }
 
 const char* name_of_decision(std::size_t position) {
-  static constexpr std::array kNames = {"back allocation", "refuse allocation", "move",
-                                        "advise",          "cancel moves",      "note"};
+  static constexpr std::array kNames = {"back allocation", "refuse allocation", "move", "advise",
+                                        "cancel moves",    "note",              "mark progress"};
   static_assert(kNames.size() == std::variant_size_v<DecisionBody>);
   return kNames[position];
 }

@@ -21,8 +21,6 @@ constexpr std::uint64_t kUnlockedRound = 512;  // launches, for sparse ranges
 // A short iteration may have been one in another part of the program and go on in name only (layers whose launches look
 // alike): it is looked at again each round.
 constexpr LaunchCount kShortPeriod = LaunchCount(256);
-// Plans once the layout is settled, in iterations.
-constexpr std::uint64_t kSettledEvery = 16;
 constexpr std::uint64_t kMostPatience = 8;  // iterations
 
 std::uint64_t weight_of(LaunchShapeId shape, const LaunchBook& book) {
@@ -36,7 +34,7 @@ constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead 
 }  // namespace
 
 Adaptive::Adaptive(Books& books, DecisionWriter& writer)
-    : Arrival(books, writer), costs_(books.costs), sparse_(books, writer, books.costs) {}
+    : Arrival(books, writer), costs_(books.costs), sparse_(books, writer, books.costs), streaming_(books, writer) {}
 
 bool Adaptive::spilling() const {
   return std::any_of(devices_.begin(), devices_.end(),
@@ -78,6 +76,7 @@ void Adaptive::learn_transient(const Allocation& allocation) {
 void Adaptive::freeing(const Allocation& allocation) {
   Arrival::freeing(allocation);
   sparse_.freeing(allocation.id);
+  streaming_.freeing(allocation.id);
   spans_.remove(allocation.id);
   const auto names = [&allocation](const PlannedMove& move) { return move.range.allocation == allocation.id; };
   std::erase_if(out_, names);
@@ -92,6 +91,10 @@ void Adaptive::heard(const Event& event) {
   if (const auto* function = std::get_if<FunctionSeen>(&event.body))
     functions_.seen(function->function, function->name);
   if (const auto* timed = std::get_if<KernelTimed>(&event.body)) learn_time(*timed);
+  if (const auto* mark = std::get_if<MarkPassed>(&event.body)) {
+    if (const auto turns = streaming_.passed(*mark, event.time)) turn(*turns);
+    if (streaming_.failed()) give_up_streaming();
+  }
   sparse_.heard(event);
 }
 
@@ -178,6 +181,7 @@ void Adaptive::launched(const Use& use) {
     const bool whole = forecast_.locks() == locks;
     progress_ = {progress_.number + 1, use.launch, use.time, whole ? use.time - progress_.began_at : Nanoseconds()};
   }
+  if (streaming_.active()) follow_schedule(use.launch);
   if (forecast_.locks() != locks) {
     watchdog_.reset();
     slow_.reset();
@@ -193,7 +197,8 @@ void Adaptive::launched(const Use& use) {
     const auto moves = still ? Watchdog::Moves::settled : Watchdog::Moves::open;
     // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
     const bool paced = weight_ >= locked_at_ + kQueueDepth;
-    const Verdict verdict = paced ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
+    const Verdict verdict =
+        paced && !streaming_.active() ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
     iteration_began_ = use.time;
     if (verdict != Verdict::none && slow_)
       judge_taking_back();
@@ -260,7 +265,11 @@ void Adaptive::end_of_iteration() {
   // The first plan waits for the time before it, so that it can be taken back as well.
   const auto patience = [this] { return kQueueDepth + kMostPatience * weight(forecast_.launches(), round()); };
   if (!watchdog_.has_baseline() && weight_ < locked_at_ + patience()) return;
-  const bool due = replan_ || changed_ || rounds >= planned_rounds_ + kSettledEvery;
+  const bool due =
+      replan_ || changed_ || rounds >= planned_rounds_ + (streaming_.active() ? kStreamingEvery : kSettledEvery);
+  if (due && streaming_.active()) return end_streaming();
+  if (!due && hold_ == 0 && in_.empty() && open_.empty() && !watchdog_.judging() && watchdog_.has_baseline())
+    consider_streaming(rounds);
   // A change is judged before the next one is made, unless the memory itself has changed.
   if (!due || hold_ > 0 || !in_.empty() || !open_.empty() || (watchdog_.judging() && !replan_)) return;
   profile_latest(round());

@@ -11,6 +11,7 @@
 
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,9 +26,12 @@
 #include "policy/launch_book.hpp"
 #include "policy/modes/arrival.hpp"
 #include "policy/modes/sparse_ranges.hpp"
+#include "policy/modes/streaming.hpp"
 #include "policy/pieces.hpp"
 #include "policy/planner.hpp"
 #include "policy/span_map.hpp"
+#include "policy/stream_needs.hpp"
+#include "policy/stream_schedule.hpp"
 #include "policy/watchdog.hpp"
 
 namespace spillway::policy {
@@ -52,6 +56,10 @@ class Adaptive : public Arrival {
   [[nodiscard]] const Classes& classes() const { return classes_; }
 
  private:
+  // Rounds from one plan to the next, once the layout is settled, and where streaming would have to be interrupted.
+  static constexpr std::uint64_t kSettledEvery = 16;
+  static constexpr std::uint64_t kStreamingEvery = 256;
+
   struct PlannedMove {
     ChunkRange range;
     Placement to = Placement::host;
@@ -87,6 +95,17 @@ class Adaptive : public Arrival {
   void pump();
   [[nodiscard]] std::size_t open_to(Placement to) const;
   void note_classes();
+  // Once a layout is settled: is there more to win by taking turns?
+  void consider_streaming(std::uint64_t rounds);
+  void begin_streaming(DeviceIndex device, const StreamNeeds& needs, std::span<const LaunchTime> launches,
+                       const std::vector<std::uint32_t>& starts, LaunchCount length);
+  std::vector<StreamPiece> stream_pieces(DeviceIndex device, const StreamNeeds& needs,
+                                         std::uint64_t launches_a_stretch);
+  void follow_schedule(LaunchNumber launch);
+  void turn(const Streaming::Turns& turns);
+  // Everything goes back to where the layout has it.
+  void end_streaming();
+  void give_up_streaming();
   // `left_out_` counts what was moving.
   [[nodiscard]] std::vector<Piece> pieces_of(DeviceIndex device);
 
@@ -101,6 +120,11 @@ class Adaptive : public Arrival {
   const CostTable& costs_;
   LearnedCrossings crossings_;
   SparseRanges sparse_;
+  Streaming streaming_;
+  std::uint64_t stream_after_ = 0;  // rounds, before which it is not considered
+  std::uint32_t stream_looks_ = 0;  // since the layout was changed last
+  std::uint32_t stream_failures_ = 0;
+  std::uint64_t streams_since_ = 0;                             // iterations
   std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended
   Watchdog watchdog_;
   IterationProgress progress_;

@@ -24,20 +24,22 @@ void Adaptive::pump() {
   const auto open = [this](const PlannedMove& move) {
     if (!writer_.move(move.range, move.to, Urgency::background, {}, {}, move.cause)) return;
     open_.push_back(move);
-    last_change_.push_back(move);
+    const bool streamed = move.cause.reason == Reason::next_use || move.cause.reason == Reason::upcoming_use;
+    if (!streamed) last_change_.push_back(move);
   };
-  // Room for plain memory can be made only of what is not moving.
+  // Room for plain memory can be made only of what is not moving; one move each way there may be.
   const auto few = [this](const PlannedMove& move) {
+    if (open_to(move.to) == 0) return true;
     const DeviceIndex device = books_.residency.device(move.range.allocation);
     const Bytes window = books_.residency.usage(device).held() + books_.room(device);
     return books_.residency.held_by_moves(device) <= Bytes(window.count() / kMovingShare);
   };
-  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut && (open_.empty() || few(out_.front()))) {
+  while (!out_.empty() && open_to(Placement::host) < kMostOpenOut && few(out_.front())) {
     const PlannedMove move = out_.front();
     out_.pop_front();
     open(move);
   }
-  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn && (open_.empty() || few(in_.front()))) {
+  while (!in_.empty() && open_to(Placement::device) < kMostOpenIn && few(in_.front())) {
     const PlannedMove move = in_.front();
     const DeviceIndex device = books_.residency.device(move.range.allocation);
     if (books_.residency.growth(move.range) > books_.room(device)) {
@@ -48,7 +50,7 @@ void Adaptive::pump() {
     }
     in_.pop_front();
     sparse_.coming_in(move.range, move.cause);
-    writer_.advise(move.range, Advice::unset_preferred, move.cause);
+    if (books_.residency.prefers_host(move.range)) writer_.advise(move.range, Advice::unset_preferred, move.cause);
     open(move);
   }
 }

@@ -14,12 +14,16 @@ constexpr std::uint32_t kAgeAfter = ChunkNeeds::kMostIterations;
 
 Pin pin_of(const Rule* rule) {
   if (rule == nullptr) return {};
-  Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal)};
+  Pin pin{Piece::Pinned::no, rule->number, rule->action.evict.value_or(EvictClass::normal), true,
+          rule->action.prefetch_distance.value_or(0)};
   switch (rule->action.place.value_or(RulePlace::automatic)) {
     case RulePlace::device:
       pin.pinned = Piece::Pinned::in_hbm;
+      pin.may_stream = false;
       break;
     case RulePlace::host:
+      pin.may_stream = false;
+      [[fallthrough]];
     case RulePlace::stream:
       pin.pinned = Piece::Pinned::on_host;
       break;
@@ -152,6 +156,7 @@ void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
   };
   last_change_.clear();
   changed_ = true;
+  stream_looks_ = 0;
   watchdog_.change();
   for (const std::uint32_t index : exchange.out) {
     const bool state = pieces[index].span_class == SpanClass::optimizer;

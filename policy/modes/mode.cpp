@@ -44,8 +44,7 @@ DecisionId DecisionWriter::emit(DecisionBody body, const Cause& cause) {
   last_ = {last_.value + 1};
   out_->push_back({last_, cause, std::move(body)});
   if (cause.span_class != 0) {
-    const auto about = std::visit([](const auto& of) -> AllocationId { return of.allocation; }, out_->back().body);
-    if (Allocation* allocation = books_.allocations.find(about)) allocation->said.add(out_->back());
+    if (Allocation* allocation = books_.allocations.find(about(out_->back().body))) allocation->said.add(out_->back());
   }
   return last_;
 }

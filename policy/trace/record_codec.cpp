@@ -118,6 +118,10 @@ template <class Wire, Is<ContextRefused> V>
 void fields(Wire& wire, V& v) {
   wire(v.device, v.result);
 }
+template <class Wire, Is<MarkPassed> V>
+void fields(Wire& wire, V& v) {
+  wire(v.decision, v.result);
+}
 template <class Wire, Is<CallSeen> V>
 void fields(Wire& wire, V& v) {
   wire(v.symbol);
@@ -146,6 +150,11 @@ void fields(Wire& wire, V& v) {
 template <class Wire, Is<Note> V>
 void fields(Wire& wire, V& v) {
   wire(v.allocation, v.offset, v.bytes, v.text);
+}
+
+template <class Wire, Is<MarkProgress> V>
+void fields(Wire& wire, V& v) {
+  wire(v.launch);
 }
 
 // Pads to 8 bytes and puts the header before what `wire` wrote.

@@ -12,6 +12,7 @@
 #include "shim/handlers.hpp"
 #include "shim/launch_timer.hpp"
 #include "shim/pool_backing.hpp"
+#include "shim/progress_marks.hpp"
 #include "shim/session.hpp"
 
 namespace spillway::shim::handlers {
@@ -58,8 +59,10 @@ class ContextEnd {
     events_ = driver_backing().begin_context_end(context);
     allocations_ = session.begin_context_end(context);
     launch_timer().begin_context_end(context);
+    progress_marks().begin_context_end(context);
   }
   void done(CUresult result) {
+    progress_marks().end_context_end(context_, result);
     launch_timer().end_context_end(context_, result);
     session_.end_context_end(allocations_, result);
     driver_backing().end_context_end(context_, events_, result);

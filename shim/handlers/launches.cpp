@@ -80,7 +80,10 @@ CUresult launch_with_unknown_arguments(CUfunction function, std::uint64_t blocks
   FunctionRecord bare;
   bare.id = known->id;
   const LaunchCall call{function, blocks, nullptr, nullptr, stream, per_thread};
-  if (LaunchRecord* record = begin_launch(ring, bare, call)) publish(ring, record->header);
+  if (LaunchRecord* record = begin_launch(ring, bare, call)) {
+    if ((wanted_events(record->header) & kMarkWanted) != 0) progress_marks().launched(stream, per_thread);
+    publish(ring, record->header);
+  }
   return result;
 }
 

@@ -22,6 +22,11 @@ struct Golden {
 
   // Figures are of the last third of the launches: what comes before is learning.
   [[nodiscard]] policy::ReplayResult replay(policy::ModeName mode, double share) const;
+  // The same, of the program going on: recordings end before a program that runs ahead of its device has shown the pace
+  // of what was learned. Their last two iterations are repeated, `launches` launches in all; nothing is repeated if
+  // memory is allocated or freed in all of them. Figures are of the last tenth.
+  [[nodiscard]] policy::ReplayResult replay_on(double share, std::uint32_t lookahead, std::uint64_t iteration,
+                                               std::uint64_t launches) const;
   [[nodiscard]] policy::Bytes budget(double share) const {
     return policy::Bytes(static_cast<std::uint64_t>(static_cast<double>(peak.count()) * share));
   }

@@ -3,7 +3,7 @@
 # Usage: tests/gpu/run.sh [--build FOLDER] [--out FOLDER] [--mode MODE] [--only EXPRESSION]
 here=$(dirname "$0")
 failed=0
-for topic in kernels probe foundations modes closed_loop migration telemetry tracing soak frameworks; do
+for topic in kernels probe foundations modes closed_loop streaming migration telemetry tracing soak frameworks; do
   echo "== $topic"
   "$here/$topic.sh" "$@" || failed=1
 done

@@ -82,6 +82,22 @@ TEST(DeviceModel, AMoveWaitsForItsLaunchAndOthersGoFirst) {
   EXPECT_GT(m.ends[1], 0.6);
 }
 
+TEST(DeviceModel, AMarkIsPassedWhenItsLaunchIsDoneWhateverMoves) {
+  Model m;
+  m.loads[1].compute_seconds = m.loads[2].compute_seconds = 1;
+  m.move(9, 1_GiB * 200, MoveJob::Way::in);
+  m.model.mark({7}, {1}, Seconds(0));
+  m.model.mark({8}, {2}, Seconds(0));
+  m.model.launch({1}, Seconds(0));
+  m.model.launch({2}, Seconds(0));
+  m.model.advance(Seconds(1.5));
+  EXPECT_NEAR(m.ends.at(7), 1, 1e-9);
+  EXPECT_FALSE(m.ends.contains(8));
+  m.model.advance(Seconds(2.5));
+  EXPECT_NEAR(m.ends.at(8), 2, 1e-9);
+  EXPECT_FALSE(m.ends.contains(9));
+}
+
 TEST(DeviceModel, BlockingMovesGoFirstAndCancelledOnesNever) {
   Model m;
   m.move(1, 1_GiB, MoveJob::Way::out);

@@ -8,6 +8,7 @@
 #include "policy/event.hpp"
 #include "shim/driver.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/progress_marks.hpp"
 #include "shim/thread_state.hpp"
 #include "tests/shim/stand_in/stand_in.hpp"
 
@@ -226,6 +227,19 @@ TEST_F(LaunchRecording, AFullRingDropsAndCounts) {
   const std::size_t kept = drain().size();
   EXPECT_LT(kept, std::size_t{kLaunches});
   EXPECT_EQ(kept + launch_path().rings.take_dropped(), std::size_t{kLaunches});
+}
+
+TEST_F(LaunchRecording, AMarkTakesNoHeap) {
+  const auto launch = [&] { return ::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr); };
+  progress_marks().want({1});
+  EXPECT_EQ(launch(), CUDA_SUCCESS);
+  EXPECT_EQ(progress_marks().look().passed.value, 0U);
+  {
+    const NoHeapScope no_heap(this_thread);
+    EXPECT_EQ(launch(), CUDA_SUCCESS);
+    ::cuGraphLaunch(reinterpret_cast<CUgraphExec>(0x79), stream);
+  }
+  EXPECT_EQ(progress_marks().look().passed.value, 1U);
 }
 
 #ifndef NDEBUG

@@ -72,8 +72,10 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
       return Mapped{id<AllocationId>(), id<Address>()};
     case 22:
       return CallSeen{text()};
-    default:
+    case 23:
       return ContextRefused{id<DeviceIndex>(), result()};
+    default:
+      return MarkPassed{id<DecisionId>(), result()};
   }
 }
 
@@ -90,8 +92,10 @@ DecisionBody RandomEvents::decision_body(std::size_t alternative) {
       return AdviseRange{id<AllocationId>(), bytes(), bytes(), one_of<Advice>(8)};
     case 4:
       return CancelMoves{id<AllocationId>()};
-    default:
+    case 5:
       return Note{id<AllocationId>(), bytes(), bytes(), text()};
+    default:
+      return MarkProgress{id<LaunchNumber>()};
   }
 }
 

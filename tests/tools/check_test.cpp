@@ -263,15 +263,12 @@ TEST(Check, JsonHoldsTheSame) {
 
 TEST(Check, KeysWithoutEffectAreNoted) {
   const std::string text =
-      check_text(read("[policy]\niteration_lookahead = 2\n[[rule]]\nname = \"w\"\nmatch = { size = "
+      check_text(read("[policy]\niteration_lookahead = 3\n[[rule]]\nname = \"w\"\nmatch = { size = "
                       "\"1GiB..\" }\nplace = \"stream\"\nread_only = true\nprefetch_distance = 3\n"),
                  "p.toml", {});
   EXPECT_EQ(text,
             "p.toml: no mistakes; 1 setting changed, 1 rule\n"
-            "note: policy.iteration_lookahead has no effect yet\n"
-            "note: rule \"w\" (line 3): place = \"stream\" has no effect of its own yet: it is treated as host\n"
-            "note: rule \"w\" (line 3): read_only has no effect yet\n"
-            "note: rule \"w\" (line 3): prefetch_distance has no effect yet\n");
+            "note: rule \"w\" (line 3): read_only has no effect yet\n");
 }
 
 }  // namespace

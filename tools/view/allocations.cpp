@@ -29,7 +29,7 @@ std::optional<Row> Allocations::row(AllocationId id) const {
 }
 
 void Allocations::decide(const Decision& decision) {
-  const auto at = row(std::visit([](const auto& body) -> AllocationId { return body.allocation; }, decision.body));
+  const auto at = row(policy::about(decision.body));
   if (!at) return;
   ListedAllocation& of = all_[*at];
   of.said.add(decision);

@@ -11,7 +11,7 @@ void Decisions::add(Blocks& blocks, Nanoseconds time, const Decision& decision, 
     ++left_out_;
     return;
   }
-  const AllocationId about = std::visit([](const auto& body) { return body.allocation; }, decision.body);
+  const AllocationId about = policy::about(decision.body);
   const auto row = about ? allocations.row(about) : std::nullopt;
   id_.add(decision.id.value);
   time_.add(time.count());

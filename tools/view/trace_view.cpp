@@ -66,6 +66,7 @@ struct TraceView::EventAdder {
   void operator()(const Mapped& /*event*/) const {}
   void operator()(const CallSeen& /*event*/) const {}
   void operator()(const ContextRefused& /*event*/) const {}
+  void operator()(const MarkPassed& /*event*/) const {}
 };
 
 void TraceView::begin(const trace::TraceHeader& header) { decisions_.begin(rule_words(header)); }

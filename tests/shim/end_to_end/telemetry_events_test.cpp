@@ -25,13 +25,6 @@ std::map<std::uint32_t, std::int64_t> shortest(const Told& told) {
   return times;
 }
 
-void expect_same_program(const SimulatedRun& run, const SimulatedResult& result) {
-  const SimulatedResult bare =
-      run_simulated({run.command, "", "", run.memory, "", false, run.environment, 0, run.seconds_limit});
-  EXPECT_EQ(result.process.exit_code, bare.process.exit_code) << result;
-  EXPECT_EQ(result.process.out, bare.process.out) << result.process.err;
-}
-
 // A simulated launch takes 4 us until it begins, and a call of the program 1 us.
 constexpr std::int64_t kLaunchGap = 4000;
 constexpr std::int64_t kCall = 1000;

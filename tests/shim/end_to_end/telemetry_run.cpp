@@ -33,6 +33,13 @@ SimulatedRun without_cupti(SimulatedRun run) {
   return run;
 }
 
+void expect_same_program(const SimulatedRun& run, const SimulatedResult& result) {
+  const SimulatedResult bare =
+      run_simulated({run.command, "", "", run.memory, "", false, run.environment, 0, run.seconds_limit});
+  EXPECT_EQ(result.process.exit_code, bare.process.exit_code) << result;
+  EXPECT_EQ(result.process.out, bare.process.out) << result.process.err;
+}
+
 int occurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

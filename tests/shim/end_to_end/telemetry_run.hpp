@@ -19,6 +19,9 @@ SimulatedRun telemetry_run(const std::vector<std::string>& command, const std::s
 SimulatedRun without_events(SimulatedRun run);
 SimulatedRun without_cupti(SimulatedRun run);
 
+// Exit code and output are those that it has without the library.
+void expect_same_program(const SimulatedRun& run, const SimulatedResult& result);
+
 int occurrences(const std::string& text, const std::string& part);
 
 // What telemetry left in a trace, by launch.

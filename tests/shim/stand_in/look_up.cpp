@@ -38,6 +38,12 @@ void* other_function(const char* name) {
   if (std::strcmp(name, "cuKernelGetName") == 0) return reinterpret_cast<void*>(&cuKernelGetName);
   if (std::strcmp(name, "cuKernelGetParamInfo") == 0) return reinterpret_cast<void*>(&cuKernelGetParamInfo);
   if (std::strcmp(name, "cuFuncGetName") == 0) return reinterpret_cast<void*>(&cuFuncGetName);
+  if (std::strcmp(name, "cuCtxGetCurrent") == 0) return reinterpret_cast<void*>(&cuCtxGetCurrent);
+  if (std::strcmp(name, "cuStreamGetCtx") == 0) return reinterpret_cast<void*>(&cuStreamGetCtx);
+  if (std::strcmp(name, "cuStreamIsCapturing") == 0) return reinterpret_cast<void*>(&cuStreamIsCapturing);
+  if (std::strcmp(name, "cuEventCreate") == 0) return reinterpret_cast<void*>(&cuEventCreate);
+  if (std::strcmp(name, "cuEventRecord") == 0) return reinterpret_cast<void*>(&cuEventRecord);
+  if (std::strcmp(name, "cuEventQuery") == 0) return reinterpret_cast<void*>(&cuEventQuery);
   return nullptr;
 }
 
@@ -95,3 +101,20 @@ STAND_IN CUresult cuKernelGetParamInfo(CUkernel, std::size_t index, std::size_t*
   *size = kParameterSizes[index];
   return CUDA_SUCCESS;
 }
+
+// One context, nothing is captured, and every event has passed.
+STAND_IN CUresult cuCtxGetCurrent(CUcontext* context) {
+  static int the_one = 0;
+  *context = reinterpret_cast<CUcontext>(&the_one);
+  return CUDA_SUCCESS;
+}
+STAND_IN CUresult cuStreamGetCtx(CUstream, CUcontext* context) { return cuCtxGetCurrent(context); }
+STAND_IN CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+STAND_IN CUresult cuEventCreate(CUevent* event, unsigned) {
+  return cuCtxGetCurrent(reinterpret_cast<CUcontext*>(event));
+}
+STAND_IN CUresult cuEventRecord(CUevent, CUstream) { return CUDA_SUCCESS; }
+STAND_IN CUresult cuEventQuery(CUevent) { return CUDA_SUCCESS; }
