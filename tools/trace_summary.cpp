@@ -292,8 +292,8 @@ const char* name_of(AllocationKind kind) {
 }
 
 const char* name_of_decision(std::size_t position) {
-  static constexpr std::array kNames = {"back allocation", "refuse allocation", "move", "advise",
-                                        "cancel moves",    "note",              "mark progress"};
+  static constexpr std::array kNames = {
+      "back allocation", "refuse allocation", "move", "advise", "cancel moves", "note", "mark progress"};
   static_assert(kNames.size() == std::variant_size_v<DecisionBody>);
   return kNames[position];
 }
