@@ -106,10 +106,9 @@ struct CancelMoves {
   friend bool operator==(const CancelMoves&, const CancelMoves&) = default;
 };
 
-// Asks to be told when the device has done what the program launched up to now: answered by one MarkPassed, unless the
-// program launches nothing any more. Moves nothing.
+// From now on the device's progress shall be told (MarkPassed), at about one launch in so many. Moves nothing.
 struct MarkProgress {
-  LaunchNumber launch;  // the latest that policy knows of
+  std::uint32_t every = 0;  // launches; 0: no more
   friend bool operator==(const MarkProgress&, const MarkProgress&) = default;
 };
 

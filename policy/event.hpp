@@ -259,10 +259,10 @@ struct ContextRefused {
   friend bool operator==(const ContextRefused&, const ContextRefused&) = default;
 };
 
-// The device has done what the program launched before this MarkProgress, in the stream of the launch that came next,
-// and may be further. A failure: the driver gives no events here, and will not be asked again.
+// The device has done this launch, and what came before it in its stream; it may be further. A failure: the driver gives
+// no events here, and nothing more is told.
 struct MarkPassed {
-  DecisionId decision;
+  LaunchNumber launch;
   DriverResult result;
   friend bool operator==(const MarkPassed&, const MarkPassed&) = default;
 };

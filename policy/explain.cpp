@@ -101,7 +101,8 @@ struct InWords {
   }
   std::string operator()(const Note& note) const { return note.text; }
   std::string operator()(const MarkProgress& mark) const {
-    return "to be told when the device has done launch " + std::to_string(mark.launch.value);
+    return mark.every == 0 ? std::string("how far the device is need not be told any more")
+                           : "how far the device is shall be told at about one launch in " + std::to_string(mark.every);
   }
 };
 

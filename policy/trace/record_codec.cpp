@@ -120,7 +120,7 @@ void fields(Wire& wire, V& v) {
 }
 template <class Wire, Is<MarkPassed> V>
 void fields(Wire& wire, V& v) {
-  wire(v.decision, v.result);
+  wire(v.launch, v.result);
 }
 template <class Wire, Is<CallSeen> V>
 void fields(Wire& wire, V& v) {
@@ -154,7 +154,7 @@ void fields(Wire& wire, V& v) {
 
 template <class Wire, Is<MarkProgress> V>
 void fields(Wire& wire, V& v) {
-  wire(v.launch);
+  wire(v.every);
 }
 
 // Pads to 8 bytes and puts the header before what `wire` wrote.

@@ -75,7 +75,7 @@ EventBody RandomEvents::event_body(std::size_t alternative) {
     case 23:
       return ContextRefused{id<DeviceIndex>(), result()};
     default:
-      return MarkPassed{id<DecisionId>(), result()};
+      return MarkPassed{id<LaunchNumber>(), result()};
   }
 }
 
@@ -95,7 +95,7 @@ DecisionBody RandomEvents::decision_body(std::size_t alternative) {
     case 5:
       return Note{id<AllocationId>(), bytes(), bytes(), text()};
     default:
-      return MarkProgress{id<LaunchNumber>()};
+      return MarkProgress{any<std::uint32_t>()};
   }
 }
 
