@@ -48,7 +48,7 @@ class GraphObserver {
 
 // What launches are to record events for, bits of LaunchPath::events.
 inline constexpr unsigned kTimesWanted = 1;  // LaunchTimer: while a window is open
-inline constexpr unsigned kMarkWanted = 2;   // ProgressMarks: by the next one
+inline constexpr unsigned kMarksWanted = 2;  // ProgressMarks: of some of them
 
 struct LaunchPath {
   AddressTable addresses;  // the session inserts and removes, under its own lock

@@ -9,7 +9,7 @@
 namespace spillway::shim {
 
 enum class RecordKind : std::uint8_t {
-  launch = 1,        // LaunchRecord, then packed words of touches, then the ticket if it is timed
+  launch = 1,        // LaunchRecord, packed words of touches, the ticket if it is timed, the number if it is marked
   graph_launch = 2,  // GraphLaunchRecord
   copy = 3,          // CopyRecord
   fill = 4,          // FillRecord
@@ -42,18 +42,23 @@ static_assert(sizeof(RecordHeader) == 24);
 inline constexpr std::uint8_t kTouchesCut = 1;        // more pointers than kTouchLimit; the rest was left out
 inline constexpr std::uint8_t kArgumentsUnknown = 2;  // the parameter layout is not known: no argument was read
 inline constexpr std::uint8_t kCapturing = 4;         // went into a graph being captured and did not run
-inline constexpr std::uint8_t kTimed = 8;             // timed by events; the record's last word is the ticket
+inline constexpr std::uint8_t kTimed = 8;             // timed by events; the record ends with the ticket
+inline constexpr std::uint8_t kMarked = 16;           // left an event as a mark; the record's last word is its number
 inline constexpr std::size_t kTouchLimit = 4096;
 
 struct LaunchRecord {
   RecordHeader header;
   std::uint64_t threads = 0;  // grid x block
   [[nodiscard]] bool timed() const { return (header.flags & kTimed) != 0; }
+  [[nodiscard]] bool marked() const { return (header.flags & kMarked) != 0; }
   [[nodiscard]] std::size_t touch_count() const {
-    return header.words - sizeof(LaunchRecord) / 8 - (timed() ? 1U : 0U);
+    return header.words - sizeof(LaunchRecord) / 8 - (timed() ? 1U : 0U) - (marked() ? 1U : 0U);
   }
   [[nodiscard]] const Touch* touches() const { return reinterpret_cast<const Touch*>(this + 1); }
   [[nodiscard]] std::uint64_t ticket() const { return timed() ? touches()[touch_count()].packed : 0; }
+  [[nodiscard]] std::uint64_t mark() const {
+    return marked() ? reinterpret_cast<const std::uint64_t*>(this)[header.words - 1] : 0;
+  }
   [[nodiscard]] policy::FunctionId function() const { return {header.detail}; }
 };
 static_assert(sizeof(LaunchRecord) == 32);
@@ -62,6 +67,7 @@ struct GraphLaunchRecord {
   RecordHeader header;
   std::uint64_t executable = 0;  // CUgraphExec
   std::uint64_t ticket = 0;      // timed by events if not 0
+  std::uint64_t mark = 0;        // left an event if not 0
 };
 
 struct CopyRecord {

@@ -1,65 +1,88 @@
 #include "shim/progress_marks.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "shim/driver.hpp"
 #include "shim/launch_path.hpp"
 
 namespace spillway::shim {
+
+using policy::LaunchNumber;
 
 ProgressMarks& progress_marks() {
   static ProgressMarks* const marks = new ProgressMarks;
   return *marks;
 }
 
-void ProgressMarks::want(policy::DecisionId mark) {
-  std::uint64_t latest = wanted_.load(std::memory_order_relaxed);
-  while (latest < mark.value && !wanted_.compare_exchange_weak(latest, mark.value, std::memory_order_relaxed)) {
+void ProgressMarks::want(std::uint64_t every) {
+  every_.store(every, std::memory_order_relaxed);
+  auto& events = launch_path().events;
+  if (every == 0) {
+    events.fetch_and(~kMarksWanted, std::memory_order_acq_rel);
+    return;
   }
-  if (latest < mark.value) launch_path().events.fetch_or(kMarkWanted, std::memory_order_acq_rel);
+  events.fetch_or(kMarksWanted, std::memory_order_acq_rel);
+  // Refused meanwhile: that was before the bit was set, or it has been taken away again.
+  if (const CUresult code = refused(); code != CUDA_SUCCESS) refuse(code);
 }
 
-void ProgressMarks::launched(CUstream stream, bool per_thread) {
-  if (const CUresult code = refused(); code != CUDA_SUCCESS) return refuse(code);  // wanted meanwhile
+MarkNumber ProgressMarks::launched(CUstream stream, bool per_thread) {
+  const std::uint64_t every = every_.load(std::memory_order_relaxed);
+  const std::uint64_t launches = launches_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (every == 0 || launches < every || full() || refused() != CUDA_SUCCESS) return 0;
   const CUstream meant = meant_stream(stream, per_thread);
   const CUcontext context = context_for_event(meant);
   Place* place = context == nullptr ? nullptr : contexts_.place_of(context);
-  if (place == nullptr || recording_.test_and_set(std::memory_order_acquire)) return;
-  record(*place, meant);
+  if (place == nullptr || recording_.test_and_set(std::memory_order_acquire)) return 0;
+  // Else another launch was quicker.
+  const bool due = launches_.load(std::memory_order_relaxed) >= every && !full();
+  const MarkNumber number = due ? record(*place, meant) : 0;
   recording_.clear(std::memory_order_release);
+  return number;
 }
 
-void ProgressMarks::record(Place& place, CUstream stream) {
-  const std::uint64_t marks = wanted_.load(std::memory_order_relaxed);
-  const std::uint32_t number = recorded_.load(std::memory_order_relaxed);
-  if (marks != covered_) {  // else another launch was quicker
-    if (number - passed_.load(std::memory_order_acquire) == kMost) return;
-    const CUevent event = place.events[place.next % kMost];
-    if (const CUresult code = driver().cuEventRecord(event, stream); code != CUDA_SUCCESS) return refuse(code);
-    ++place.next;
-    covered_ = marks;
-    out_[number % kMost] = {&place, place.use, event, marks};
-    recorded_.store(number + 1, std::memory_order_release);
+bool ProgressMarks::full() const {
+  return recorded_.load(std::memory_order_relaxed) - over_.load(std::memory_order_acquire) >= kMost;
+}
+
+MarkNumber ProgressMarks::record(Place& place, CUstream stream) {
+  const CUevent event = place.events[place.next % kMost];
+  if (const CUresult code = driver().cuEventRecord(event, stream); code != CUDA_SUCCESS) {
+    refuse(code);
+    return 0;
   }
-  auto& events = launch_path().events;
-  events.fetch_and(~kMarkWanted, std::memory_order_acq_rel);
-  // Wanted since: that was before the bit was taken away, or the bit is there again.
-  if (wanted_.load(std::memory_order_relaxed) != marks) events.fetch_or(kMarkWanted, std::memory_order_acq_rel);
+  ++place.next;
+  launches_.store(0, std::memory_order_relaxed);
+  const MarkNumber number = recorded_.load(std::memory_order_relaxed) + 1;
+  Mark& of = mark(number);
+  of.place = &place;
+  of.use = place.use;
+  of.event = event;
+  of.launch.store(kUntold, std::memory_order_relaxed);
+  recorded_.store(number, std::memory_order_release);
+  return number;
+}
+
+void ProgressMarks::told(MarkNumber number, LaunchNumber launch) {
+  mark(number).launch.store(launch.value, std::memory_order_release);
 }
 
 ProgressMarks::Progress ProgressMarks::look() {
   const auto make = [this](Place& place) { return fill(place); };
   const auto is_vacant = [](const Place&) { return true; };
   if (refused() == CUDA_SUCCESS && !contexts_.make_wanted(is_vacant, make)) refuse(CUDA_ERROR_NOT_SUPPORTED);
-  std::uint32_t passed = passed_.load(std::memory_order_relaxed);
+  LaunchNumber passed = latest_;
+  MarkNumber over = over_.load(std::memory_order_relaxed);
   bool out = false;
-  while (refused() == CUDA_SUCCESS && passed != recorded_.load(std::memory_order_acquire)) {
-    const Out& oldest = out_[passed % kMost];
+  while (refused() == CUDA_SUCCESS && over != recorded_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(contexts_.mutex);
-    out = !is_done(oldest);
+    out = !is_over(mark(over + 1), passed);
     if (out) break;
-    progress_ = {oldest.marks};
-    passed_.store(++passed, std::memory_order_release);
+    over_.store(++over, std::memory_order_release);
   }
-  return {progress_, refused(), out && refused() == CUDA_SUCCESS};
+  const bool is_further = std::exchange(latest_, passed) != passed;
+  return {is_further ? passed : LaunchNumber{}, refused(), out && refused() == CUDA_SUCCESS};
 }
 
 bool ProgressMarks::fill(Place& place) {
@@ -73,21 +96,25 @@ bool ProgressMarks::fill(Place& place) {
   return true;
 }
 
-bool ProgressMarks::is_done(const Out& out) {
-  const Place& place = *out.place;
-  if (place.use != out.use) return true;
+bool ProgressMarks::is_over(const Mark& mark, LaunchNumber& passed) {
+  const std::uint64_t launch = mark.launch.load(std::memory_order_acquire);
+  if (launch == kUntold) return false;
+  const Place& place = *mark.place;
+  if (launch == 0 || place.use != mark.use) return true;
   if (place.ending != nullptr) return false;
   const RelaxedCapture relaxed;
   const CurrentContext current(place.context.load(std::memory_order_relaxed));
-  const CUresult code = driver().cuEventQuery(out.event);
+  const CUresult code = driver().cuEventQuery(mark.event);
   if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY) refuse(code);
+  // Threads' launches are told in another order than they were marked in, now and then.
+  if (code == CUDA_SUCCESS) passed = std::max(passed, LaunchNumber{launch});
   return code == CUDA_SUCCESS;
 }
 
 void ProgressMarks::refuse(CUresult code) {
   CUresult none = CUDA_SUCCESS;
   refused_.compare_exchange_strong(none, code, std::memory_order_relaxed);
-  launch_path().events.fetch_and(~kMarkWanted, std::memory_order_acq_rel);
+  launch_path().events.fetch_and(~kMarksWanted, std::memory_order_acq_rel);
 }
 
 void ProgressMarks::end_context_end(CUcontext context, CUresult result) {

@@ -42,7 +42,7 @@ struct LaunchCall {
 inline LaunchRecord* begin_launch(EventRing* ring, const FunctionRecord& function, const LaunchCall& call) {
   constexpr std::size_t kFixed = sizeof(LaunchRecord) / 8;
   const std::size_t room = function.words.size() < kTouchLimit ? function.words.size() : kTouchLimit;
-  std::uint64_t* at = ring->reserve(kFixed + room + 1);  // and a ticket
+  std::uint64_t* at = ring->reserve(kFixed + room + 2);  // and a ticket, and a mark
   if (at == nullptr) return nullptr;
   auto* record = new (at) LaunchRecord;
   auto* touches = reinterpret_cast<Touch*>(at + kFixed);
@@ -71,6 +71,15 @@ inline LaunchTimer::Pair* time_record(LaunchRecord& record, const LaunchCall& ca
   words[record.header.words++] = LaunchTimer::ticket(*pair);
   record.header.flags |= kTimed;
   return pair;
+}
+
+// After the driver took the launch.
+inline void mark_record(LaunchRecord& record, const LaunchCall& call) {
+  const MarkNumber number = progress_marks().launched(call.stream, call.per_thread);
+  if (number == 0) return;
+  auto* words = reinterpret_cast<std::uint64_t*>(&record);
+  words[record.header.words++] = number;
+  record.header.flags |= kMarked;
 }
 
 inline void publish(EventRing* ring, RecordHeader& header) {
@@ -109,8 +118,8 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   const CUresult result = forward();  // the only place, so that it is not called as a function
   if (pair != nullptr) [[unlikely]]
     launch_timer().end(*pair, result);
-  if ((events & kMarkWanted) != 0 && result == CUDA_SUCCESS) [[unlikely]]
-    progress_marks().launched(call.stream, call.per_thread);
+  if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) [[unlikely]]
+    mark_record(*record, call);
   if (observer != nullptr) observer->after_call();
   if (result == CUDA_SUCCESS) {
     const NoHeapScope no_heap(thread);
@@ -142,14 +151,17 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   if (pair != nullptr) LaunchTimer::begin(*pair);
   const CUresult result = forward();
   if (pair != nullptr) launch_timer().end(*pair, result);
-  if ((events & kMarkWanted) != 0 && result == CUDA_SUCCESS) progress_marks().launched(stream, per_thread);
+  MarkNumber mark = 0;
+  if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) mark = progress_marks().launched(stream, per_thread);
+  if constexpr (std::is_same_v<Record, GraphLaunchRecord>) record.mark = mark;
   if (observer != nullptr) observer->after_call();
   if (result != CUDA_SUCCESS) return result;
   const NoHeapScope no_heap(this_thread);
   if (std::uint64_t* at = ring->reserve(sizeof(Record) / 8)) {
     publish(ring, (new (at) Record(record))->header);
-  } else if (pair != nullptr) {
-    LaunchTimer::drop(*pair);
+  } else {
+    if (pair != nullptr) LaunchTimer::drop(*pair);
+    if (mark != 0) progress_marks().drop(mark);
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <utility>
 
 #include "shim/advice.hpp"
 #include "shim/driver.hpp"
@@ -162,7 +163,7 @@ void Session::carry_out(const Work& work) {
     if (const auto* note = std::get_if<policy::Note>(&decision.body)) {
       SPILLWAY_LOG(debug, "policy: {}", note->text);
     }
-    if (std::holds_alternative<policy::MarkProgress>(decision.body)) ask_for_mark(decision.id);
+    if (const auto* marks = std::get_if<policy::MarkProgress>(&decision.body)) ask_for_marks(decision.id, *marks);
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
       policy::DriverResult result;
@@ -240,31 +241,25 @@ void Session::move_ended(policy::DecisionId decision, policy::MoveOutcome outcom
   carry_out(work);
 }
 
-void Session::ask_for_mark(policy::DecisionId decision) {
+void Session::ask_for_marks(policy::DecisionId decision, const policy::MarkProgress& marks) {
   Work work;
   {
     const std::unique_lock lock(mutex_);
-    if (marks_.size() == ProgressMarks::kMost) {
-      decide(policy::MarkPassed{decision, {static_cast<std::int32_t>(CUDA_ERROR_NOT_PERMITTED)}}, work);
-    } else {
-      marks_.insert(decision);
-      progress_marks().want(decision);
-      const CUresult refused = progress_marks().refused();
-      if (refused != CUDA_SUCCESS) answer_marks({{}, refused, false}, work);
+    if (decision < marks_asked_) return;  // another thread carried out a later one
+    marks_asked_ = decision;
+    progress_marks().want(marks.every);
+    if (const CUresult code = progress_marks().refused(); marks.every != 0 && code != CUDA_SUCCESS) {
+      marks_refused_ = true;
+      decide(policy::MarkPassed{{}, {static_cast<std::int32_t>(code)}}, work);
     }
   }
   carry_out(work);
 }
 
-void Session::answer_marks(const ProgressMarks::Progress& progress, Work& work) {
-  while (!marks_.empty()) {
-    const policy::DecisionId oldest = *marks_.begin();
-    const bool passed = oldest <= progress.passed;
-    if (!passed && progress.refused == CUDA_SUCCESS) return;
-    marks_.erase(marks_.begin());
-    const CUresult result = passed ? CUDA_SUCCESS : progress.refused;
-    decide(policy::MarkPassed{oldest, {static_cast<std::int32_t>(result)}}, work);
-  }
+void Session::tell_marks(const ProgressMarks::Progress& progress, Work& work) {
+  if (progress.passed) decide(policy::MarkPassed{progress.passed, {}}, work);
+  if (progress.refused == CUDA_SUCCESS || std::exchange(marks_refused_, true)) return;
+  decide(policy::MarkPassed{{}, {static_cast<std::int32_t>(progress.refused)}}, work);
 }
 
 bool Session::wait_for_room(const Work& work) {

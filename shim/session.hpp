@@ -139,7 +139,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   policy::CallerId caller_of(const Library& library, Work& work);
   void refresh_host_memory(Work& work);
   void tell_calls(Work& work);  // that were not told yet
-  void answer_marks(const ProgressMarks::Progress& progress, Work& work);
+  void tell_marks(const ProgressMarks::Progress& progress, Work& work);
   policy::Nanoseconds since_start(std::int64_t monotonic);
 
   // Without the lock.
@@ -166,8 +166,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   void move_from_here(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
   void move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
                   policy::Nanoseconds took);
-  // Answered by the policy thread, but for one too many and where the driver has refused.
-  void ask_for_mark(policy::DecisionId decision);
+  void ask_for_marks(policy::DecisionId decision, const policy::MarkProgress& marks);
   bool wait_for_room(const Work& work);
   // In the modes that act before launches one thread at a time brings pages in and launches, or makes room: else what
   // one has just brought in leaves for the other before its launch, which faults it in again behind the ledger's back.
@@ -221,7 +220,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   std::map<std::uint32_t, OwnContext> own_contexts_;  // by device
   std::set<std::uint32_t> said_unmoved_;              // devices
   RoomWatch room_;
-  std::set<policy::DecisionId> marks_;  // asked for, not answered
+  policy::DecisionId marks_asked_;  // the latest decision
+  bool marks_refused_ = false;      // and policy was told
   std::unordered_map<std::uint64_t, policy::StreamId> streams_;
   std::unordered_map<CUgraphExec, policy::GraphId> graphs_;
   std::unordered_map<const void*, policy::CallerId> callers_;  // by load address of the library

@@ -44,6 +44,7 @@ void Session::tell(const RecordHeader& record, std::int64_t moment, Work& work) 
       const policy::LaunchShapeId shape = shape_of(launch.function(), launch.threads, touches, time, work);
       decide_at(time, policy::Launched{shape, stream}, work);
       if (launch.timed()) launch_timer().told(launch.ticket(), engine_.launches());
+      if (launch.marked()) progress_marks().told(launch.mark(), engine_.launches());
       watch_launch(shape, stream, policy::kernel_key(function_keys_[launch.header.detail], launch.threads), moment);
       break;
     }
@@ -53,11 +54,13 @@ void Session::tell(const RecordHeader& record, std::int64_t moment, Work& work) 
       // Not known: instantiated before we listened, or by a way that we do not know.
       const bool known = graph != graphs_.end();
       if (known) decide_at(time, policy::GraphLaunched{graph->second, stream}, work);
-      if (launch.ticket != 0) launch_timer().told(launch.ticket, known ? engine_.launches() : policy::LaunchNumber{});
+      const policy::LaunchNumber number = known ? engine_.launches() : policy::LaunchNumber{};
+      if (launch.ticket != 0) launch_timer().told(launch.ticket, number);
+      if (launch.mark != 0) progress_marks().told(launch.mark, number);
       if (!known) break;
       if (const std::uint64_t kernels = kernels_of_graph_[graph->second]; kernels > 0) {
-        const policy::LaunchShapeId number{graph->second.value | (std::uint32_t{1} << 31U)};
-        watch_launch(number, policy::kGraphLane, policy::graph_key(kernels), moment);
+        const policy::LaunchShapeId graph_shape{graph->second.value | (std::uint32_t{1} << 31U)};
+        watch_launch(graph_shape, policy::kGraphLane, policy::graph_key(kernels), moment);
       }
       break;
     }

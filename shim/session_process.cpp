@@ -100,7 +100,7 @@ void Session::run_policy_thread() {
   publish({});
   std::uint64_t decided = 0;
   std::uint64_t known = 0;  // events
-  bool marks_refused = false;
+  bool said_refused = false;
   int alone = 0;
   std::chrono::milliseconds tick = kBusyTick;
   while (!stopping_.load(std::memory_order_acquire)) {
@@ -109,13 +109,16 @@ void Session::run_policy_thread() {
     bool pages_wanted = false;
     const auto moment = std::chrono::steady_clock::now();
     const bool flushes = moment - last_flush >= kFlushEvery;
-    const ProgressMarks::Progress progress = progress_marks().look();
     {
       const std::unique_lock lock(mutex_);
       const Nanoseconds began(now() - started_);
       drain(work);
       if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began, telemetry_use());
-      answer_marks(progress, work);  // after all launches before it
+    }
+    const ProgressMarks::Progress progress = progress_marks().look();
+    {
+      const std::unique_lock lock(mutex_);
+      tell_marks(progress, work);
       pages_wanted = engine_.wants_page_hits();
       tick = events_ != known || progress.out ? kBusyTick : std::min(tick * 2, kIdleTick);
       if (flushes) {
@@ -129,7 +132,7 @@ void Session::run_policy_thread() {
       known = events_;
     }
     if (telemetry_) telemetry_->watch_pages(pages_wanted);
-    if (progress.refused != CUDA_SUCCESS && !std::exchange(marks_refused, true)) {
+    if (progress.refused != CUDA_SUCCESS && !std::exchange(said_refused, true)) {
       SPILLWAY_LOG(warning,
                    "the driver's events do not tell how far the device is ({}): nothing is streamed ahead of its use",
                    error_name({static_cast<std::int32_t>(progress.refused)}));

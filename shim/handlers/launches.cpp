@@ -81,7 +81,7 @@ CUresult launch_with_unknown_arguments(CUfunction function, std::uint64_t blocks
   bare.id = known->id;
   const LaunchCall call{function, blocks, nullptr, nullptr, stream, per_thread};
   if (LaunchRecord* record = begin_launch(ring, bare, call)) {
-    if ((wanted_events(record->header) & kMarkWanted) != 0) progress_marks().launched(stream, per_thread);
+    if ((wanted_events(record->header) & kMarksWanted) != 0) mark_record(*record, call);
     publish(ring, record->header);
   }
   return result;
