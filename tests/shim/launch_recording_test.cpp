@@ -188,7 +188,7 @@ TEST_F(LaunchRecording, CopiesFillsAndGraphLaunches) {
   EXPECT_EQ(payload(3), (Words{kRecordedRange, 2 * 1024 + 16}));
   EXPECT_EQ(payload(4), (Words{kRecordedRange + 2 * 256 + 8, host_address, 3 * 256 + 16}));
   EXPECT_EQ(records[5].header.kind, RecordKind::graph_launch);
-  EXPECT_EQ(payload(5), (Words{0x77, 0}));  // not timed
+  EXPECT_EQ(payload(5), (Words{0x77, 0, 0}));  // not timed
 }
 
 TEST_F(LaunchRecording, AnObserverActsBeforeTheDriver) {
@@ -229,17 +229,34 @@ TEST_F(LaunchRecording, AFullRingDropsAndCounts) {
   EXPECT_EQ(kept + launch_path().rings.take_dropped(), std::size_t{kLaunches});
 }
 
-TEST_F(LaunchRecording, AMarkTakesNoHeap) {
+// The launches of one context; the stand-in's events have passed at once.
+TEST_F(LaunchRecording, MarksTakeNoHeapAndStandInTheRecords) {
   const auto launch = [&] { return ::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr); };
-  progress_marks().want({1});
+  progress_marks().want(1);
   EXPECT_EQ(launch(), CUDA_SUCCESS);
-  EXPECT_EQ(progress_marks().look().passed.value, 0U);
+  EXPECT_FALSE(progress_marks().look().passed);
   {
     const NoHeapScope no_heap(this_thread);
     EXPECT_EQ(launch(), CUDA_SUCCESS);
     ::cuGraphLaunch(reinterpret_cast<CUgraphExec>(0x79), stream);
+    EXPECT_EQ(::cuLaunchGridAsync(kernel, 3, 4, stream), CUDA_SUCCESS);
   }
-  EXPECT_EQ(progress_marks().look().passed.value, 1U);
+  progress_marks().want(0);
+  EXPECT_EQ(launch(), CUDA_SUCCESS);
+  const std::vector<Copy> records = drain();
+  ASSERT_EQ(records.size(), 5U);
+  const std::vector<std::size_t> sizes{6, 7, sizeof(GraphLaunchRecord) / 8, 5, 6};
+  const std::vector<MarkNumber> numbers{0, 1, 2, 3, 0};
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const auto* header = reinterpret_cast<const RecordHeader*>(records[i].words.data());
+    const bool of_graph = header->kind == RecordKind::graph_launch;
+    const auto mark = of_graph ? reinterpret_cast<const GraphLaunchRecord*>(header)->mark
+                               : reinterpret_cast<const LaunchRecord*>(header)->mark();
+    EXPECT_EQ(records[i].words.size(), sizes[i]) << i;
+    EXPECT_EQ(mark, numbers[i]) << i;
+    if (mark != 0) progress_marks().told(mark, {i});
+  }
+  EXPECT_EQ(progress_marks().look().passed.value, 3U);
 }
 
 #ifndef NDEBUG
