@@ -108,7 +108,7 @@ struct CancelMoves {
 
 // From now on the device's progress shall be told (MarkPassed), at about one launch in so many. Moves nothing.
 struct MarkProgress {
-  std::uint32_t every = 0;  // launches; 0: no more
+  std::uint64_t every = 0;  // launches; 0: no more
   friend bool operator==(const MarkProgress&, const MarkProgress&) = default;
 };
 

@@ -24,11 +24,10 @@ void DeviceModel::move(const MoveJob& job, Seconds issued) {
   }
 }
 
-void DeviceModel::mark(DecisionId decision, LaunchNumber after, Seconds issued) {
+void DeviceModel::mark(LaunchNumber launch, Seconds issued) {
   MoveJob job;
-  job.decision = decision;
   job.way = MoveJob::Way::free;
-  job.after = after;
+  job.after = launch;
   marks_.waiting.push_back({job, issued.count()});
 }
 
@@ -116,7 +115,8 @@ bool DeviceModel::step(double until) {
       break;
     case Next::What::mark:
       start_move(marks_, event.time);
-      end_move(marks_);
+      marks_.running = false;
+      owner_.passed(marks_.job.after, Seconds(event.time));
       break;
   }
   return true;

@@ -54,17 +54,18 @@ struct ModelTotals {
 
 class DeviceModel {
  public:
-  // `load` is asked when a launch starts; `finished` is told when a move ends, or a mark is passed.
+  // `load` is asked when a launch starts; `finished` is told when a move ends, `passed` when a mark is passed.
   struct Owner {
     std::function<LaunchLoad(LaunchNumber)> load;
     std::function<void(DecisionId, Seconds)> finished;
+    std::function<void(LaunchNumber, Seconds)> passed = [](LaunchNumber, Seconds) {};
   };
   DeviceModel(CostTable costs, Owner owner) : costs_(costs), owner_(std::move(owner)) {}
 
   void launch(LaunchNumber number, Seconds enqueued);
   void move(const MoveJob& job, Seconds issued);
-  // `finished` is told when the launch `after` has run, and all before it.
-  void mark(DecisionId decision, LaunchNumber after, Seconds issued);
+  // `passed` is told when this launch has run.
+  void mark(LaunchNumber launch, Seconds issued);
   // Drops a move that has not started; false if it runs or is unknown.
   bool cancel(DecisionId decision);
 

@@ -259,8 +259,8 @@ struct ContextRefused {
   friend bool operator==(const ContextRefused&, const ContextRefused&) = default;
 };
 
-// The device has done this launch, and what came before it in its stream; it may be further. A failure: the driver gives
-// no events here, and nothing more is told.
+// The device has done this launch, and what came before it in its stream; it may be further. A failure: the driver
+// gives no events here, and nothing more is told.
 struct MarkPassed {
   LaunchNumber launch;
   DriverResult result;

@@ -39,7 +39,8 @@ class Run {
         costs_(costs),
         engine_(policy.settings, policy.rules, costs),
         model_(costs, {[this](LaunchNumber launch) { return load(launch); },
-                       [this](DecisionId id, Seconds at) { finished(id, at); }}) {}
+                       [this](DecisionId id, Seconds at) { finished(id, at); },
+                       [this](LaunchNumber launch, Seconds at) { passed(launch, at); }}) {}
 
   void take(const Event& event);
   ReplayResult result();
@@ -55,6 +56,7 @@ class Run {
   void apply(std::vector<Decision>& decisions);
   void move(const Decision& decision, const MoveRange& range);
   void finished(DecisionId id, Seconds at);
+  void passed(LaunchNumber launch, Seconds at);
   void finish_event(DecisionId id, MoveOutcome outcome);
   LaunchLoad load(LaunchNumber launch);
   LaunchLoad load(LaunchShapeId shape);
@@ -83,7 +85,8 @@ class Run {
   std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs_;
   std::unordered_map<LaunchShapeId, CachedLoad> loads_;
   std::unordered_map<DecisionId, MoveRange> open_;
-  std::set<DecisionId> marks_;      // that are not passed yet
+  std::uint64_t mark_every_ = 0;    // launches; 0: no marks are wanted
+  std::uint64_t marked_ = 0;        // the latest launch that has one
   std::vector<KernelTimed> times_;  // that are not told yet
   std::unordered_map<AllocationId, Backing> backing_;
   std::set<AllocationId> refused_;
@@ -213,8 +216,7 @@ void Run::apply(std::vector<Decision>& decisions) {
     } else if (const auto* dropped = std::get_if<CancelMoves>(&decision.body)) {
       cancel(dropped->allocation);
     } else if (const auto* mark = std::get_if<MarkProgress>(&decision.body)) {
-      marks_.insert(decision.id);
-      model_.mark(decision.id, mark->launch, now_);
+      mark_every_ = mark->every;
     } else if (const auto* note = std::get_if<Note>(&decision.body)) {
       result_.notes.push_back(note->text);
       constexpr std::string_view kFound = "an iteration of ";
@@ -235,15 +237,20 @@ void Run::move(const Decision& decision, const MoveRange& range) {
 }
 
 void Run::finished(DecisionId id, Seconds at) {
+  const auto range = open_.find(id);
+  if (range == open_.end()) return;
+  card_.carried_out(range->second);
+  open_.erase(range);
   const Seconds before = now_;
   now_ = at;  // what follows from it is issued then, not at the program's next call
-  if (marks_.erase(id) > 0) {
-    tell(MarkPassed{id, {}});
-  } else if (const auto range = open_.find(id); range != open_.end()) {
-    card_.carried_out(range->second);
-    open_.erase(range);
-    finish_event(id, MoveOutcome::done);
-  }
+  finish_event(id, MoveOutcome::done);
+  now_ = before;
+}
+
+void Run::passed(LaunchNumber launch, Seconds at) {
+  const Seconds before = now_;
+  now_ = at;
+  tell(MarkPassed{launch, {}});
   now_ = before;
 }
 
@@ -298,6 +305,10 @@ void Run::launched(LaunchShapeId shape, const EventBody& body) {
   const LaunchNumber number{launches_.size() - 1};
   tell(body);
   model_.launch(number, cpu_);
+  if (mark_every_ > 0 && number.value - marked_ >= mark_every_) {
+    marked_ = number.value;
+    model_.mark(number, cpu_);
+  }
   if (options_.bounds == ReplayOptions::WithBounds::yes && number > options_.measure_after) note_uses(number, shape);
   if (number == options_.measure_after) {
     cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_));

@@ -119,7 +119,6 @@ void Adaptive::follow_schedule(LaunchNumber launch) {
     if ((forecast_.iterations() - streams_since_) % std::max<std::uint64_t>(iterations, 1) == 0)
       streaming_.begins_again(launch);
   }
-  streaming_.launched(launch);
 }
 
 void Adaptive::turn(const Streaming::Turns& turns) {

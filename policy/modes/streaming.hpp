@@ -1,18 +1,17 @@
-// Follows a schedule of turns (policy/stream_schedule.hpp): at the first launch of each stretch it asks to be told when
-// the device gets there, and when it does, says what has to be in HBM from then on. A mark that comes late costs time,
-// never room: nothing is decided before it.
+// Follows a schedule of turns (policy/stream_schedule.hpp): it asks to be told how far the device is, at several
+// launches of each stretch, and when the device has come to a stretch says what has to be in HBM from then on. A mark
+// that comes late costs time, never room: nothing is decided before it.
 //
 // What is wanted is compared with where things are, so what a mark missed is made up for by the next one.
 //
-// Never slower: marks tell the pace of the device itself, however far the program is ahead. First they are asked for
-// only to measure some iterations as they are; then turns are taken, and the same is measured again. Streaming that
-// does not make them faster ends. Owner: Adaptive, whose queues carry the moves out.
+// Never slower: marks tell the pace of the device itself, however far the program is ahead. First some iterations are
+// measured as they are, by few marks; then turns are taken, and the same is measured again. Streaming that does not
+// make them faster ends. Owner: Adaptive, whose queues carry the moves out.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "policy/modes/mode.hpp"
@@ -50,11 +49,10 @@ class Streaming {
   [[nodiscard]] double seconds_with() const { return after_; }
   // `launch`: the last one before the beginning.
   void begin(Plan plan, LaunchNumber launch);
-  // A whole number of schedules lies behind it: launches more or less than forecast do not add up.
-  void begins_again(LaunchNumber launch) { origin_ = launch; }
+  // From this launch on it begins again, so that launches more or less than forecast do not add up.
+  void begins_again(LaunchNumber launch);
   [[nodiscard]] LaunchCount length() const { return plan_.length; }
-  void launched(LaunchNumber launch);
-  // What to do from now on, if this mark is one of ours.
+  // What to do from now on, if the device has come to another stretch.
   std::optional<Turns> passed(const MarkPassed& mark, Nanoseconds now);
   void freeing(AllocationId allocation);
   // Returns what brings everything back to where the layout has it.
@@ -62,22 +60,25 @@ class Streaming {
 
  private:
   [[nodiscard]] Turns turns(std::uint32_t stretch) const;
-  [[nodiscard]] std::uint32_t next_use(const Piece& piece, std::uint32_t stretch) const;
+  [[nodiscard]] std::uint32_t lateness(const Piece& piece, std::uint32_t stretch) const;
   void add(const ChunkRange& range, bool wanted, Turns& turns) const;
+
+  Turns back_to_layout();
+  void ask(std::uint64_t every);
+  void measure(LaunchNumber launch, Nanoseconds now);
 
   Books& books_;
   DecisionWriter& writer_;
   Plan plan_;
-  StretchMask changes_ = 0;  // stretches in which something comes or goes
-  LaunchNumber origin_;
-  std::deque<std::pair<DecisionId, std::uint32_t>> marks_;  // with their stretches, in order
   bool refused_ = false;
-
-  void begins(Nanoseconds now);
-  bool running_ = false;  // else it is measured how it goes without
+  std::deque<LaunchNumber> origins_;      // last launches before a beginning; the device may be behind the latest
+  std::optional<std::uint32_t> stretch_;  // in which the device was last
+  // What is measured: without turns until `running_`, then with them.
+  bool running_ = false;
   bool failed_ = false;
-  std::uint32_t begun_ = 0;  // schedules that count
-  Nanoseconds began_;        // the first of them
+  LaunchNumber measured_from_;
+  LaunchNumber warm_;  // before it nothing is measured
+  Nanoseconds began_;
   double before_ = 0;
   double after_ = 0;
 };

@@ -31,7 +31,7 @@ void rows(const golden::Golden& golden) {
 }
 
 void going_on(const golden::Golden& golden) {
-  constexpr std::uint64_t kLaunches = 30'000;
+  constexpr std::uint64_t kLaunches = 60'000;
   for (const double share : golden::kShares) {
     const std::uint64_t iteration = golden.replay(ModeName::adaptive, share).iteration;
     const policy::ReplayResult still = golden.replay_on(share, 0, iteration, kLaunches);
@@ -58,7 +58,7 @@ const char* const kTurns = R"(
 ## Turns: what streaming ahead of use adds
 
 The recordings end before a program that runs up to 1,024 launches ahead of its device shows the pace of what was learned last. Here their last two iterations go on
-to 30,000 launches; estimated milliseconds of an iteration at the end, with the layout that stays as it is (`policy.iteration_lookahead = 0`) and with turns (the default).
+to 60,000 launches; estimated milliseconds of an iteration at the end, with the layout that stays as it is (`policy.iteration_lookahead = 0`) and with turns (the default).
 
 | program | budget | launches | layout | turns | time | streamed |
 |---|---|---|---|---|---|---|

@@ -36,34 +36,38 @@ class StreamingTest : public ::testing::Test {
     return made;
   }
 
-  // Launches up to this one are heard of; the decisions that ask for marks.
-  std::vector<DecisionId> launch_to(std::uint64_t last) {
-    const std::size_t before = decisions_.size();
-    while (launch_ < last) streaming_.launched({++launch_});
-    std::vector<DecisionId> marks;
-    for (std::size_t i = before; i < decisions_.size(); ++i) marks.push_back(decisions_[i].id);
-    return marks;
-  }
-  auto pass(DecisionId mark, double seconds, DriverResult result = {}) {
+  auto pass(std::uint64_t launch, double seconds, DriverResult result = {}) {
     now_ = now_ + Nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-    return streaming_.passed({mark, result}, now_);
+    return streaming_.passed({{launch}, result}, now_);
   }
-  // Begins, and measures as many schedules as it takes.
+  [[nodiscard]] std::vector<std::uint64_t> asked() const {
+    std::vector<std::uint64_t> all;
+    for (const Decision& decision : decisions_) all.push_back(std::get<MarkProgress>(decision.body).every);
+    return all;
+  }
+  // Begins, and measures as many schedules as it takes: four marks in each.
   void measure(double seconds) {
-    streaming_.begin(plan(), {launch_});
-    DecisionId mark = decisions_.back().id;
-    for (int schedule = 0; schedule < 5; ++schedule) {
-      ASSERT_FALSE(pass(mark, seconds) && schedule < 4) << "nothing moves while it is measured without";
-      const auto marks = launch_to(launch_ + kLength.count());
-      ASSERT_FALSE(marks.empty());
-      if (schedule < 4) {
-        ASSERT_EQ(marks.size(), 1u);
+    streaming_.begin(plan(), {kOrigin});
+    for (; asked().size() < 2; launch_ += 10) {
+      const auto turns = pass(launch_, seconds / 4);
+      if (asked().size() < 2) {
+        ASSERT_FALSE(turns) << "nothing moves meanwhile";
       }
-      mark = marks.back();
-      marks_ = marks;
     }
+    ASSERT_LT(launch_, kOrigin + 6 * kLength.count());
+  }
+  // So many schedules, from where the device is.
+  void go_on(int schedules, double seconds) {
+    for (int mark = 0; mark < 4 * schedules && !streaming_.failed(); ++mark, launch_ += 10) pass(launch_, seconds / 4);
+  }
+  // The next launch that begins this stretch.
+  std::uint64_t next(std::uint32_t stretch) const {
+    std::uint64_t launch = launch_;
+    while ((launch - kOrigin) % kLength.count() != stretch * 10) ++launch;
+    return launch;
   }
 
+  static constexpr std::uint64_t kOrigin = 7;
   Settings settings_;
   AllocationMap allocations_;
   Residency residency_;
@@ -74,84 +78,103 @@ class StreamingTest : public ::testing::Test {
   DecisionWriter writer_{books_};
   Streaming streaming_{books_, writer_};
   std::vector<Decision> decisions_;
-  std::vector<DecisionId> marks_;  // of the first schedule with turns
-  std::uint64_t launch_ = 7;
+  std::uint64_t launch_ = kOrigin;  // that the device does next
   std::uint64_t moves_ = 0;
   Nanoseconds now_;
 };
 
-TEST_F(StreamingTest, MeasuresFirstAndThenAsksAtEachStretchThatChangesSomething) {
+TEST_F(StreamingTest, MeasuresFirstAndThenTakesTurnsWhereTheDeviceIs) {
   measure(0.1);
-  EXPECT_NEAR(streaming_.seconds_without(), 0.1, 1e-9);
-  ASSERT_EQ(marks_.size(), 3u) << "of four stretches nothing changes in the third";
-  const auto asked = std::get<MarkProgress>(decisions_[decisions_.size() - 3].body);
-  EXPECT_EQ((asked.launch.value - 7) % kLength.count(), 10u) << "before the first launch of the stretch";
-  const auto turns = pass(marks_[0], 0.025);
+  EXPECT_NEAR(streaming_.seconds_without(), 0.1, 0.003);
+  EXPECT_EQ(asked(), (std::vector<std::uint64_t>{1, 1})) << "40 launches, of a schedule of four stretches";
+  const std::uint64_t second = next(1);
+  EXPECT_FALSE(pass(second - 1, 0.01)) << "still the stretch before";
+  const auto turns = pass(second, 0.01);
   ASSERT_TRUE(turns);
   ASSERT_EQ(turns->out.size(), 1u);
   EXPECT_EQ(turns->out[0].allocation.value, 1u);
   ASSERT_EQ(turns->in.size(), 1u);
   EXPECT_EQ(turns->in[0].allocation.value, 2u);
+  EXPECT_FALSE(pass(second + 9, 0.01)) << "once a stretch";
 }
 
-TEST_F(StreamingTest, AMarkThatIsMissedIsMadeUpForByTheNext) {
+TEST_F(StreamingTest, LongSchedulesHaveMarksAtAFractionOfTheirLaunches) {
+  Streaming::Plan longer = plan();
+  for (std::uint32_t& start : longer.starts) start *= 40;
+  longer.length = LaunchCount(kLength.count() * 40);
+  streaming_.begin(longer, {kOrigin});
+  EXPECT_EQ(asked(), std::vector<std::uint64_t>{50});
+  for (; asked().size() < 2; launch_ += 50) pass(launch_, 0.01);
+  EXPECT_EQ(asked().back(), 50u) << "eight in each of four stretches of 400 launches";
+}
+
+TEST_F(StreamingTest, WhatAMarkMissedIsMadeUpForByTheNext) {
   measure(0.1);
-  // The device passed both before either was told; then only what the later one wants counts.
-  const auto turns = pass(marks_[1], 0.05);
+  const auto turns = pass(next(3), 0.05);
   ASSERT_TRUE(turns);
   EXPECT_TRUE(turns->out.empty() && turns->in.empty()) << "things are where stretch 3 wants them";
-  EXPECT_FALSE(pass(marks_[0], 0)) << "it is none of ours any more";
+  const auto later = pass(next(2) + kLength.count(), 0.05);
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->in.size(), 1u) << "what stretch 1 brings in belongs there in 2 as well";
+}
+
+TEST_F(StreamingTest, LaunchesMoreThanForecastDoNotAddUp) {
+  measure(0.1);
+  const std::uint64_t again = next(0) + 5;
+  pass(next(3), 0.01);
+  streaming_.begins_again({again});
+  EXPECT_TRUE(pass(again - 1, 0.01)) << "before, the old count holds: stretch 0";
+  EXPECT_FALSE(pass(again + 9, 0.01)) << "still stretch 0";
+  const auto turns = pass(again + 10, 0.01);
+  ASSERT_TRUE(turns);
+  EXPECT_EQ(turns->in.size(), 1u) << "stretch 1, of the new count";
 }
 
 TEST_F(StreamingTest, WithoutAGainItHasFailedAndGoesBack) {
   measure(0.1);
-  ASSERT_TRUE(pass(marks_[0], 0.025));
   place({1}, Placement::host);
   place({2}, Placement::device);
-  for (int schedule = 0; schedule < 5 && !streaming_.failed(); ++schedule) {
-    pass(marks_.back(), 0.099);
-    marks_ = launch_to(launch_ + kLength.count());
-  }
+  go_on(12, 0.099);
   ASSERT_TRUE(streaming_.failed());
-  EXPECT_NEAR(streaming_.seconds_with(), 0.099, 1e-3);
+  EXPECT_NEAR(streaming_.seconds_with(), 0.099, 0.003);
   const auto back = streaming_.end();
   ASSERT_EQ(back.out.size(), 1u);
   EXPECT_EQ(back.out[0].allocation.value, 2u);
   ASSERT_EQ(back.in.size(), 1u);
   EXPECT_EQ(back.in[0].allocation.value, 1u);
   EXPECT_FALSE(streaming_.active());
+  EXPECT_EQ(asked().back(), 0u) << "no more marks";
 }
 
-TEST_F(StreamingTest, WithAGainItGoesOn) {
+TEST_F(StreamingTest, WithAGainItGoesOnUntilThatIsGone) {
   measure(0.1);
-  for (int schedule = 0; schedule < 40; ++schedule) {
-    pass(marks_.back(), 0.06);
-    marks_ = launch_to(launch_ + kLength.count());
-    ASSERT_FALSE(streaming_.failed()) << schedule;
-  }
-  EXPECT_NEAR(streaming_.seconds_with(), 0.06, 1e-9);
+  go_on(40, 0.06);
+  EXPECT_FALSE(streaming_.failed());
+  EXPECT_NEAR(streaming_.seconds_with(), 0.06, 0.003);
+  go_on(40, 0.12);
+  EXPECT_TRUE(streaming_.failed());
 }
 
 TEST_F(StreamingTest, WithoutEventsItIsNotPossible) {
   streaming_.begin(plan(), {launch_});
   EXPECT_TRUE(streaming_.possible());
-  EXPECT_TRUE(pass(decisions_.back().id, 0.1, {801}));
+  EXPECT_TRUE(pass(0, 0.1, {801}));
   EXPECT_FALSE(streaming_.possible());
   EXPECT_FALSE(streaming_.active());
+  EXPECT_EQ(asked().size(), 1u) << "who gives no marks is not asked for anything more";
 }
 
-TEST_F(StreamingTest, AskedForAreOnlySoManyAtATime) {
-  streaming_.begin(plan(), {launch_});
-  launch_to(launch_ + 1000 * kLength.count());
-  EXPECT_EQ(decisions_.size(), 32u);
-  for (const Decision& decision : decisions_) EXPECT_TRUE(std::holds_alternative<MarkProgress>(decision.body));
+TEST_F(StreamingTest, LaunchesFromBeforeItBeganSayNothing) {
+  streaming_.begin(plan(), {1000});
+  for (std::uint64_t launch = 0; launch < 1000; launch += 10) EXPECT_FALSE(pass(launch, 0.1));
+  EXPECT_EQ(asked().size(), 1u) << "nothing was measured";
 }
 
 TEST_F(StreamingTest, MemoryThatIsFreedIsForgotten) {
   measure(0.1);
   streaming_.freeing({2});
   residency_.remove({2});
-  const auto turns = pass(marks_[0], 0.025);
+  const auto turns = pass(next(1), 0.025);
   ASSERT_TRUE(turns);
   EXPECT_TRUE(turns->in.empty());
   EXPECT_EQ(turns->out.size(), 1u);

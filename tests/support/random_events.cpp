@@ -95,7 +95,7 @@ DecisionBody RandomEvents::decision_body(std::size_t alternative) {
     case 5:
       return Note{id<AllocationId>(), bytes(), bytes(), text()};
     default:
-      return MarkProgress{any<std::uint32_t>()};
+      return MarkProgress{any<std::uint64_t>()};
   }
 }
 
