@@ -1,9 +1,11 @@
-// Marks of the device's progress, in whole programs on the simulated device whose memory is streamed ahead of use: each
-// mark is answered once and in order, and the program is the same with them, without, and when the driver refuses.
+// Marks of the device's progress, in whole programs on the simulated device whose memory is streamed ahead of use: what
+// is told was launched, is told once and in order, and the program is the same with marks, without, and when the driver
+// refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,18 +20,27 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr std::size_t kSomeMarks = 12;
+constexpr std::uint64_t kIteration = 800;  // launches of the probe
+
+struct Passed {
+  std::uint64_t launch = 0;
+  std::uint64_t known = 0;  // launches that policy knew of when it was told
+};
 
 struct Marks {
-  std::vector<std::uint64_t> asked;
-  std::vector<policy::MarkPassed> answers;
+  std::vector<std::uint64_t> rates;  // as asked for
+  std::vector<Passed> passed;
+  std::size_t refused = 0;
+  std::uint64_t launches = 0;
 
-  [[nodiscard]] std::size_t refused() const {
-    return static_cast<std::size_t>(
-        std::count_if(answers.begin(), answers.end(), [](const auto& answer) { return !answer.result.ok(); }));
+  // No two marks are closer, but the first.
+  [[nodiscard]] std::uint64_t most() const {
+    std::uint64_t least = launches + 1;
+    for (const std::uint64_t rate : rates) least = rate == 0 ? least : std::min(least, rate);
+    return launches / least + 1;
   }
 };
 
-// The answers are those to the first marks, in order; to the last ones none may have come by the end.
 Marks marks_in(const SimulatedResult& result) {
   Marks marks;
   if (result.traces().size() != 1) {
@@ -40,13 +51,26 @@ Marks marks_in(const SimulatedResult& result) {
       result.traces().front().string(),
       [&](const policy::trace::Record& record) {
         if (record.kind == policy::trace::RecordKind::decision) {
-          const bool mark = std::holds_alternative<policy::MarkProgress>(record.decision.body);
-          if (mark) marks.asked.push_back(record.decision.id.value);
-        } else if (const auto* passed = std::get_if<policy::MarkPassed>(&record.event.body)) {
-          ASSERT_LT(marks.answers.size(), marks.asked.size()) << "nobody has asked";
-          EXPECT_EQ(passed->decision.value, marks.asked[marks.answers.size()]);
-          marks.answers.push_back(*passed);
+          const auto* asked = std::get_if<policy::MarkProgress>(&record.decision.body);
+          if (asked != nullptr) marks.rates.push_back(asked->every);
+          return;
         }
+        const policy::EventBody& event = record.event.body;
+        const bool launched =
+            std::holds_alternative<policy::Launched>(event) || std::holds_alternative<policy::GraphLaunched>(event);
+        marks.launches += launched ? 1U : 0U;
+        const auto* passed = std::get_if<policy::MarkPassed>(&event);
+        if (passed == nullptr) return;
+        EXPECT_FALSE(marks.rates.empty()) << "nobody has asked";
+        if (!passed->result.ok()) {
+          ++marks.refused;
+          EXPECT_FALSE(passed->launch);
+          return;
+        }
+        EXPECT_EQ(marks.refused, 0U) << "after a failure nothing is told";
+        EXPECT_LE(passed->launch.value, marks.launches) << "not launched yet";
+        EXPECT_GT(passed->launch.value, marks.passed.empty() ? 0 : marks.passed.back().launch);
+        marks.passed.push_back({passed->launch.value, marks.launches});
       },
       [](const policy::trace::TraceReader&) {});
   EXPECT_FALSE(problem) << *problem;
@@ -66,22 +90,39 @@ std::uint64_t event_calls(const SimulatedResult& result) {
   return result.calls("cuEventCreate") + result.calls("cuEventRecord") + result.calls("cuEventQuery");
 }
 
-TEST(Marks, EachIsAnsweredOnceAndInOrder) {
+TEST(Marks, EachIsToldOnceAndInOrder) {
   const SimulatedRun run = turns("run", 60);
   const SimulatedResult result = run_simulated(run);
   expect_same_program(run, result);
   const Marks marks = marks_in(result);
-  EXPECT_GE(marks.answers.size(), kSomeMarks) << result;
-  EXPECT_LE(marks.asked.size() - marks.answers.size(), 16U) << "more than an iteration asks for";
-  EXPECT_EQ(marks.refused(), 0U);
-  EXPECT_LE(result.calls("cuEventRecord"), marks.asked.size());
+  EXPECT_GE(marks.passed.size(), kSomeMarks) << result;
+  EXPECT_EQ(marks.refused, 0U);
+  EXPECT_LE(marks.passed.size(), result.calls("cuEventRecord"));
+  EXPECT_LE(result.calls("cuEventRecord"), marks.most());
+}
+
+// Of a program that enqueues an iteration and then waits for it, while it waits.
+TEST(Marks, TheMiddleOfAnIterationIsHeardOf) {
+  const SimulatedRun run = turns("at_once", 60);
+  const SimulatedResult result = run_simulated(run);
+  expect_same_program(run, result);
+  const Marks marks = marks_in(result);
+  EXPECT_EQ(marks.refused, 0U);
+  std::map<std::uint64_t, int> heard;  // by iteration
+  for (const Passed& passed : marks.passed) {
+    const bool waiting = passed.known % kIteration == 0 && passed.known - passed.launch < kIteration;
+    heard[passed.known] += waiting && passed.launch < passed.known ? 1 : 0;
+  }
+  const auto well_heard =
+      std::count_if(heard.begin(), heard.end(), [](const auto& iteration) { return iteration.second >= 3; });
+  EXPECT_GE(well_heard, 5) << result;
 }
 
 TEST(Marks, WhereNoneIsWantedThereIsNoEvent) {
   SimulatedRun run = turns("run", 60);
   run.environment["SPILLWAY_ITERATION_LOOKAHEAD"] = "0";
   const SimulatedResult result = run_simulated(run);
-  EXPECT_TRUE(marks_in(result).asked.empty());
+  EXPECT_TRUE(marks_in(result).rates.empty());
   EXPECT_EQ(event_calls(result), 0U);
 }
 
@@ -92,8 +133,8 @@ TEST(Marks, CapturesHoldWhatTheProgramPutIntoThem) {
   EXPECT_EQ(result.line("nodes: "), "180");
   EXPECT_EQ(result.line("refused: "), "0");
   const Marks marks = marks_in(result);
-  EXPECT_GE(marks.answers.size(), kSomeMarks) << result;
-  EXPECT_EQ(marks.refused(), 0U);
+  EXPECT_GE(marks.passed.size(), kSomeMarks) << result;
+  EXPECT_EQ(marks.refused, 0U);
 }
 
 TEST(Marks, ContextsEndWithThemOut) {
@@ -101,41 +142,47 @@ TEST(Marks, ContextsEndWithThemOut) {
   const SimulatedResult result = run_simulated(run);
   expect_same_program(run, result);
   const Marks marks = marks_in(result);
-  EXPECT_GE(marks.answers.size(), kSomeMarks) << result;
-  EXPECT_EQ(marks.refused(), 0U);
+  EXPECT_GE(marks.passed.size(), kSomeMarks) << result;
+  EXPECT_EQ(marks.refused, 0U);
 }
 
 TEST(Marks, ForksAndExitsAreClean) {
   const SimulatedRun run = turns("forks", 60);
   const SimulatedResult forks = run_simulated(run);
   expect_same_program(run, forks);
-  EXPECT_GE(marks_in(forks).answers.size(), kSomeMarks);
+  EXPECT_GE(marks_in(forks).passed.size(), kSomeMarks);
   for (int i = 0; i < 5; ++i) {
     const SimulatedResult result = run_simulated(turns("exits", 40 + i));
     ASSERT_EQ(result.process.exit_code, 6) << result;
     ASSERT_EQ(result.process.signal, 0);
     EXPECT_EQ(result.stats()["whole"], true);
     EXPECT_THAT(result.process.err, Not(HasSubstr("how far")));
-    EXPECT_EQ(marks_in(result).refused(), 0U);
+    EXPECT_EQ(marks_in(result).refused, 0U);
   }
 }
 
-// Every mark that was out gets the code, in order, and no more are asked for.
+// The code is told once a try, and the driver is not asked again.
 TEST(Marks, ARefusalEndsThemForGood) {
+  struct Fault {
+    std::string symbol;
+    std::uint64_t at;
+    std::string code;
+  };
   SimulatedRun run = turns("run", 40);
-  for (const char* fault : {"cuEventCreate:1:2", "cuEventCreate:30:2", "cuEventRecord:1:999", "cuEventRecord:4:999",
-                            "cuEventQuery:1:999", "cuEventQuery:7:999"}) {
-    run.faults = fault;
+  for (const auto& [symbol, at, code] :
+       {Fault{"cuEventCreate", 1, "2"}, Fault{"cuEventCreate", 30, "2"}, Fault{"cuEventRecord", 1, "999"},
+        Fault{"cuEventRecord", 4, "999"}, Fault{"cuEventQuery", 1, "999"}, Fault{"cuEventQuery", 7, "999"}}) {
+    run.faults = symbol + ":" + std::to_string(at) + ":" + code;
     const SimulatedResult result = run_simulated(run);
     EXPECT_EQ(result.process.exit_code, 0) << result;
-    EXPECT_EQ(result.line("sum "), "32000") << fault;
-    EXPECT_EQ(result.line("error "), "0") << fault;
+    EXPECT_EQ(result.line("sum "), "32000") << run.faults;
+    EXPECT_EQ(result.line("error "), "0") << run.faults;
     EXPECT_EQ(result.process.out.find("launch"), std::string::npos) << result;
-    EXPECT_EQ(occurrences(result.process.err, "do not tell how far the device is"), 1) << fault << "\n" << result;
+    EXPECT_EQ(occurrences(result.process.err, "do not tell how far the device is"), 1) << run.faults << "\n" << result;
     const Marks marks = marks_in(result);
-    EXPECT_GE(marks.refused(), 1U) << fault << "\n" << result;
-    EXPECT_EQ(marks.answers.size(), marks.asked.size());
-    EXPECT_LE(result.calls("cuEventRecord"), 20U) << fault;
+    EXPECT_GE(marks.refused, 1U) << run.faults << "\n" << result;
+    EXPECT_LE(marks.refused, marks.rates.size());
+    EXPECT_EQ(result.calls(symbol), at) << run.faults;
   }
 }
 

@@ -21,9 +21,12 @@ constexpr std::size_t kOfAGroup = 2;
 constexpr unsigned kUses = 50;
 constexpr int kElements = 256;
 
+// Who waits between uses: the program, or the stream of a program that enqueues an iteration at once.
+enum class Pace { program, stream };
+
 class Turns {
  public:
-  Turns() : work_(1), buffers_(kGroups * kOfAGroup) {
+  explicit Turns(Pace pace = Pace::program) : pace_(pace), work_(1), buffers_(kGroups * kOfAGroup) {
     for (CUdeviceptr& buffer : buffers_) {
       cuMemAlloc_v2(&buffer, kBytes);
       cuMemsetD8_v2(buffer, 0, kBytes);
@@ -39,16 +42,16 @@ class Turns {
                        256, 1, 1, 0, stream, parameters, nullptr);
     if (code != CUDA_SUCCESS) say("launch", code);
   }
-  // What is on the host takes longer, so that streaming is kept.
   void group(std::size_t number) const {
+    const CUdeviceptr* const buffers = &buffers_[number * kOfAGroup];
     for (unsigned use = 0; use < kUses; ++use) {
-      std::chrono::microseconds takes(10);
-      for (std::size_t i = 0; i < kOfAGroup; ++i) {
-        const CUdeviceptr buffer = buffers_[number * kOfAGroup + i];
-        if (spillway_simulated_residency(buffer + kBytes / 2) == 2) takes += std::chrono::microseconds(100);
-        launch(buffer, stream_, use);
+      for (std::size_t i = 0; i < kOfAGroup; ++i) launch(buffers[i], stream_, use);
+      if (use % 2 != 0) continue;
+      if (pace_ == Pace::program) wait(buffers);
+      if (pace_ == Pace::stream) {
+        cuLaunchHostFunc(
+            stream_, [](void* of) { wait(static_cast<const CUdeviceptr*>(of)); }, const_cast<CUdeviceptr*>(buffers));
       }
-      if (use % 2 == 0) std::this_thread::sleep_for(takes);
     }
   }
   void iteration() const {
@@ -68,13 +71,23 @@ class Turns {
   [[nodiscard]] CUdeviceptr first() const { return buffers_.front(); }
 
  private:
+  // What is on the host takes longer, so that streaming is kept.
+  static void wait(const CUdeviceptr* buffers) {
+    std::chrono::microseconds takes(10);
+    for (std::size_t i = 0; i < kOfAGroup; ++i) {
+      if (spillway_simulated_residency(buffers[i] + kBytes / 2) == 2) takes += std::chrono::microseconds(100);
+    }
+    std::this_thread::sleep_for(takes);
+  }
+
+  Pace pace_;
   Workload work_;
   std::vector<CUdeviceptr> buffers_;
   CUstream stream_ = nullptr;
 };
 
-void run(int iterations) {
-  const Turns turns;
+void run(int iterations, Pace pace) {
+  const Turns turns(pace);
   for (int i = 0; i < iterations; ++i) turns.iteration();
   turns.report();
 }
@@ -153,7 +166,8 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::string scenario = argc > 1 ? argv[1] : "";
   const int iterations = argc > 2 ? std::atoi(argv[2]) : 10;
-  if (scenario == "run") run(iterations);
+  if (scenario == "run") run(iterations, Pace::program);
+  if (scenario == "at_once") run(iterations, Pace::stream);
   if (scenario == "captures") captures(iterations);
   if (scenario == "contexts") contexts(iterations);
   if (scenario == "forks") forks(iterations);
