@@ -46,7 +46,8 @@ class ProgressMarks {
   // The policy thread, without the session's lock, after a drain: a mark whose record was not drained yet waits for it.
   Progress look();
 
-  // Any thread, without the session's lock. Before the driver ends a context, and after: what was out in it is not told.
+  // Any thread, without the session's lock. Before the driver ends a context, and after: what was out in it is not
+  // told.
   void begin_context_end(CUcontext context) { contexts_.begin_end(context); }
   void end_context_end(CUcontext context, CUresult result);
 

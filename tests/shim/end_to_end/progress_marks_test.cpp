@@ -342,9 +342,8 @@ TEST_F(ProgressMarksTest, AnUnknownGraphIsNotTold) {
   Gate gate(place_.stream);
   const auto tell = [this](LaunchNumber launch) {
     launch_many(1);
-    launch_path().rings.drain([&](const RecordHeader& header) {
-      marks_.told(reinterpret_cast<const LaunchRecord&>(header).mark(), launch);
-    });
+    launch_path().rings.drain(
+        [&](const RecordHeader& header) { marks_.told(reinterpret_cast<const LaunchRecord&>(header).mark(), launch); });
   };
   tell({});
   EXPECT_FALSE(marks_.look().out);
