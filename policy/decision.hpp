@@ -35,6 +35,8 @@ enum class Reason : std::uint8_t {
   oom_first = 19,         // memory.oom_first: would spill, and the program shall have a chance to free first
   hot = 20,               // a probe in it was used (policy/heat.hpp)
   second_chance = 21,     // longest in HBM of a sparse range without being seen in use
+  turn = 22,              // its part of the iteration comes, or its turn is over (policy/modes/streaming.hpp)
+  turns_end = 23,         // back to where it is when nothing takes turns
 };
 
 struct Cause {

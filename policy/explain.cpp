@@ -162,6 +162,10 @@ std::string reason_text(Reason reason) {
       return "because it was seen in use";
     case Reason::second_chance:
       return "because of its range it has been in HBM longest without being seen in use";
+    case Reason::turn:
+      return "as it takes turns in HBM with other memory of the iteration";
+    case Reason::turns_end:
+      return "because nothing takes turns in HBM any more";
   }
   return "for a reason that this version does not know";
 }
@@ -193,7 +197,9 @@ std::string explain(const Decision& decision, const RuleWords& rules) {
   // Only map-style memory is on the host for that reason.
   if (back != nullptr && back->first == Placement::host && decision.cause.reason == Reason::device_budget)
     what = "allocation " + std::to_string(back->allocation.value) + " is host memory, mapped, for good";
-  if (std::holds_alternative<Note>(decision.body) || std::holds_alternative<CancelMoves>(decision.body)) return what;
+  if (std::holds_alternative<Note>(decision.body) || std::holds_alternative<CancelMoves>(decision.body) ||
+      std::holds_alternative<MarkProgress>(decision.body))
+    return what;
   if (partly) return what + ", because the window has no room for all of it";
   if (is_always_done(decision)) return what + ", as all memory that can spill is";
   return what + ", " + explain(decision.cause, rules);

@@ -75,6 +75,19 @@ std::string in_parts_sentence(Bytes bytes) {
          " that may be used in parts, as caches and tables are: the run finds which are in use, and brings those in.";
 }
 
+std::string took_turns_sentence(Bytes bytes) {
+  return "No rule for " + format_bytes(bytes) +
+         " that took turns in HBM within an iteration, or made room for that: a place would forbid it.";
+}
+
+Bytes that_took_turns(const std::vector<FinalPlacement>& placements) {
+  Bytes bytes;
+  for (const FinalPlacement& placement : placements) {
+    if (placement.bytes >= kWorthARule && placement.took_turns) bytes += placement.bytes;
+  }
+  return bytes;
+}
+
 // What is in HBM without a rule needs none.
 bool all_fits(const ReplayResult& result, const std::vector<FinalPlacement>& placements) {
   return result.measured.model.crossed() == 0 &&
@@ -94,6 +107,7 @@ std::string why_no_rule(const ReplayResult& result, const std::vector<FinalPlace
   if (nothing_found)
     return "No rule: this trace is too short to tell what earns a place in HBM; record more launches of what repeats.";
   if (const Bytes parts = used_in_parts(large); parts > Bytes()) return in_parts_sentence(parts);
+  if (const Bytes turns = that_took_turns(large); turns > Bytes()) return took_turns_sentence(turns);
   return "No rule: no allocation of " + format_bytes(kWorthARule) +
          " or more was wholly in HBM or wholly on the host; what is hot in them is found during the run.";
 }
@@ -102,7 +116,8 @@ std::string why_no_rule(const ReplayResult& result, const std::vector<FinalPlace
 void add_allocation_rules(Plan& plan, const std::vector<FinalPlacement>& placements) {
   enum class Where : std::uint8_t { mixed, host, device };
   const auto where = [](const FinalPlacement& placement) {
-    if (placement.bytes < kWorthARule || placement.found != UseFound::as_whole) return Where::mixed;
+    if (placement.bytes < kWorthARule || placement.found != UseFound::as_whole || placement.took_turns)
+      return Where::mixed;
     if (placement.on_host == placement.bytes) return Where::host;
     return placement.in_hbm == placement.bytes ? Where::device : Where::mixed;
   };
@@ -153,8 +168,10 @@ Plan make_plan(const ReplayResult& result, const Settings& settings) {
   if (plan.file.rules.empty()) {
     plan.why_no_rule = why_no_rule(result, placements);
     plan.title += "\n" + plan.why_no_rule;
-  } else if (const Bytes parts = used_in_parts(placements); parts > Bytes()) {
-    plan.title += "\n" + in_parts_sentence(parts);
+  } else {
+    if (const Bytes parts = used_in_parts(placements); parts > Bytes()) plan.title += "\n" + in_parts_sentence(parts);
+    if (const Bytes turns = that_took_turns(placements); turns > Bytes())
+      plan.title += "\n" + took_turns_sentence(turns);
   }
   return plan;
 }

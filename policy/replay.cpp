@@ -85,6 +85,7 @@ class Run {
   std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs_;
   std::unordered_map<LaunchShapeId, CachedLoad> loads_;
   std::unordered_map<DecisionId, MoveRange> open_;
+  std::set<AllocationId> took_turns_;
   std::uint64_t mark_every_ = 0;    // launches; 0: no marks are wanted
   std::uint64_t marked_ = 0;        // the latest launch that has one
   std::vector<KernelTimed> times_;  // that are not told yet
@@ -229,6 +230,7 @@ void Run::apply(std::vector<Decision>& decisions) {
 
 void Run::move(const Decision& decision, const MoveRange& range) {
   ++result_.moves;
+  if (decision.cause.reason == Reason::turn) took_turns_.insert(range.allocation);
   open_[decision.id] = range;
   model_.move(card_.job(decision.id, range), now_);
   if (range.urgency != Urgency::blocking) return;
@@ -403,7 +405,7 @@ Bounds Run::bounds() const {
 std::optional<FinalPlacement> Run::placement(AllocationId id, std::uint32_t order) const {
   const CardAllocation* allocation = card_.find(id);
   if (allocation == nullptr || allocation->chunks.empty()) return std::nullopt;
-  FinalPlacement placement{id, order, allocation->bytes, {}, {}, {}};
+  FinalPlacement placement{id, order, allocation->bytes, {}, {}, {}, took_turns_.contains(id)};
   for (std::uint32_t i = 0; i < allocation->chunks.size(); ++i) {
     const Bytes bytes = std::min(kChunk, allocation->bytes - kChunk * i);
     const Placement at = allocation->chunks[i].at;

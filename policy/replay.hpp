@@ -47,6 +47,7 @@ struct FinalPlacement {
   Bytes in_hbm;
   Bytes on_host;
   UseFound found = UseFound::nothing;  // if decisions are kept
+  bool took_turns = false;             // or made room for what did
 };
 
 struct ReplayResult {

@@ -14,14 +14,16 @@ constexpr auto kKeys = std::to_array<RuleKeyRow>({
      "What messages, traces and reports call the rule."},
     {"match", rule, "table", "at least one of the keys below", "What the rule is for; all conditions in it must hold."},
     {"place", rule, "text", "auto, device, host, stream",
-     "Where the memory lives: device keeps it in HBM, host has it read and written over the link, stream keeps it on "
-     "the host and brings it in ahead of uses that are worth it; auto leaves it to the mode and to no later rule."},
+     "Where the memory lives: device keeps it in HBM, host has it read and written over the link, stream keeps it "
+     "on the host, but for turns in HBM ahead of its uses, once those were found to be worth it; auto leaves it to the "
+     "mode, which lets it take turns as well, and to no later rule. What a rule places on device or host takes none."},
     {"read_only", rule, "true or false", "true, false",
      "true promises that no kernel writes it, so that it may be in both memories at once; false forbids that. No "
      "effect yet."},
     {"prefetch_distance", rule, "whole number", "1 to 1024",
-     "How many launches ahead of its use it comes in at least, where it is streamed; rounded to the stretches that an "
-     "iteration is cut into."},
+     "How many launches ahead of its use it comes in at least, where it takes turns, as far as an iteration has room "
+     "for "
+     "that; it is rounded up to the stretches that an iteration is cut into (4 to 64), one at least."},
     {"evict", rule, "text", "first, normal, last", "Whether it goes before or after other memory when room is needed."},
     {"backing", rule, "text", "device, managed",
      "What it is allocated as: device is plain memory that never spills; decided when memory is asked for, so only "

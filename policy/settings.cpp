@@ -239,9 +239,9 @@ constexpr auto kTable = std::to_array<SettingRow>({
                [](Settings& s, std::string_view text) { return choose(s.mode, text, kModes, kModeList); },
                [](const Settings& s) { return chosen(s.mode, kModes); }},
     SettingRow{"policy.iteration_lookahead", "iteration_lookahead", SettingKind::number, "number", "2", "0 to 16",
-               "Over how many iterations streaming is planned: memory takes turns in HBM within one iteration, or two, "
-               "four ... up "
-               "to this, if that is how it repeats. 0: none is streamed.",
+               "Over how many iterations streaming is planned: memory takes turns in HBM within one iteration, or "
+               "within two, 4, "
+               "8 or 16, up to this, if that is how it repeats. 0: nothing takes turns.",
                [](Settings& s, std::string_view text) { return read_number(s.iteration_lookahead, text, 0, 16); },
                [](const Settings& s) { return std::to_string(s.iteration_lookahead); }},
     SettingRow{"telemetry.cupti", "cupti", SettingKind::choice, "one of: auto, off", "auto", kSwitchList,

@@ -223,7 +223,9 @@ class Scheduler {
 
   void take(const Turn& turn) {
     std::optional<Offer> best;
-    const std::uint32_t least = std::max(pieces_[turn.piece].least_lead, 1U);
+    // As early as a rule wants it, as far as an iteration has room for that.
+    const std::uint32_t most = count_ - turn.length - 3;
+    const std::uint32_t least = std::clamp(pieces_[turn.piece].least_lead, 1U, most);
     for (const std::uint32_t lead : {least, least + 1, least + 3, least + 7}) {
       for (const std::uint32_t stay : {1U, 2U}) {
         std::optional<Offer> one = offer(turn, lead, stay);

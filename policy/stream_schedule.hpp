@@ -34,7 +34,7 @@ struct StreamPiece {
   Bytes bytes;
   bool in_hbm = false;  // in the layout, all through the iteration
   bool may_move = true;
-  std::uint32_t least_lead = 1;                 // stretches before its use in which it comes in, at least
+  std::uint32_t least_lead = 1;  // stretches before its use in which it comes in, at least, if there are so many
   std::array<float, kMostStretches> seconds{};  // what its uses would cost in place, by stretch
 };
 

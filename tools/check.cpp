@@ -66,6 +66,14 @@ std::vector<std::string> without_effect(const PolicyFile& file) {
       notes.push_back("rule " + policy::quoted(rule.name) + " (line " + std::to_string(rule.line) + "): " + what);
     };
     if (rule.action.read_only) note("read_only has no effect yet");
+    const bool streams = rule.action.place == RulePlace::stream;
+    if (!streams && !rule.action.prefetch_distance) continue;
+    const std::string what = streams ? "place = \"stream\" is as host" : "prefetch_distance has no effect";
+    if (file.settings.mode != policy::ModeName::adaptive) {
+      note(what + ": only mode adaptive streams");
+    } else if (file.settings.iteration_lookahead == 0) {
+      note(what + ": policy.iteration_lookahead = 0 switches streaming off");
+    }
   }
   return notes;
 }

@@ -281,7 +281,9 @@ const char* name_of(Reason reason) {
                                         "over_working_set",
                                         "oom_first",
                                         "hot",
-                                        "second_chance"};
+                                        "second_chance",
+                                        "turn",
+                                        "turns_end"};
   return index_of(reason) < kNames.size() ? kNames[index_of(reason)] : "(newer)";
 }
 

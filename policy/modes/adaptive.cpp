@@ -91,10 +91,7 @@ void Adaptive::heard(const Event& event) {
   if (const auto* function = std::get_if<FunctionSeen>(&event.body))
     functions_.seen(function->function, function->name);
   if (const auto* timed = std::get_if<KernelTimed>(&event.body)) learn_time(*timed);
-  if (const auto* mark = std::get_if<MarkPassed>(&event.body)) {
-    if (const auto turns = streaming_.passed(*mark, event.time)) turn(*turns);
-    if (streaming_.failed()) give_up_streaming();
-  }
+  if (const auto* mark = std::get_if<MarkPassed>(&event.body)) device_passed(*mark, event.time);
   sparse_.heard(event);
 }
 

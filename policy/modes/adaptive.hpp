@@ -102,7 +102,8 @@ class Adaptive : public Arrival {
   std::vector<StreamPiece> stream_pieces(DeviceIndex device, const StreamNeeds& needs,
                                          std::uint64_t launches_a_stretch);
   void follow_schedule(LaunchNumber launch);
-  void turn(const Streaming::Turns& turns);
+  void turn(const Streaming::Turns& turns, Reason reason);
+  void device_passed(const MarkPassed& mark, Nanoseconds now);
   // Everything goes back to where the layout has it.
   void end_streaming();
   void give_up_streaming();

@@ -24,7 +24,7 @@ void Adaptive::pump() {
   const auto open = [this](const PlannedMove& move) {
     if (!writer_.move(move.range, move.to, Urgency::background, {}, {}, move.cause)) return;
     open_.push_back(move);
-    const bool streamed = move.cause.reason == Reason::next_use || move.cause.reason == Reason::upcoming_use;
+    const bool streamed = move.cause.reason == Reason::turn || move.cause.reason == Reason::turns_end;
     if (!streamed) last_change_.push_back(move);
   };
   // Room for plain memory can be made only of what is not moving; one move each way there may be.

@@ -70,7 +70,8 @@ std::vector<StreamPiece> Adaptive::stream_pieces(DeviceIndex device, const Strea
         made.range = {id, {index}, 0};
         made.in_hbm = piece.in_hbm;
         made.may_move = piece.may_stream && !transient && sparse_.heat().block(id, {index}) == nullptr;
-        made.least_lead = static_cast<std::uint32_t>(1 + piece.prefetch_distance / launches_a_stretch);
+        made.least_lead =
+            static_cast<std::uint32_t>((piece.prefetch_distance + launches_a_stretch - 1) / launches_a_stretch);
       }
       StreamPiece& made = pieces.back();
       ++made.range.count;
@@ -101,7 +102,7 @@ void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std
   }
   const auto milliseconds = [](double seconds) { return std::to_string(std::lround(seconds * 1e3)) + " ms"; };
   writer_.note({}, {}, {},
-               "streaming begins: " + std::to_string(schedule.turns) + " pieces take turns in HBM in " +
+               "streaming is tried: " + std::to_string(schedule.turns) + " pieces are to take turns in HBM in " +
                    std::to_string(starts.size()) + " stretches of " + std::to_string(length.count()) + " launches, " +
                    std::to_string(schedule.moved.count() >> 20U) + " MiB over the link; " +
                    milliseconds(schedule.seconds_after) + " are expected instead of " +
@@ -121,23 +122,42 @@ void Adaptive::follow_schedule(LaunchNumber launch) {
   }
 }
 
-void Adaptive::turn(const Streaming::Turns& turns) {
-  const auto planned = [](const ChunkRange& range, Placement to, Reason reason) {
-    Cause cause;
-    cause.reason = reason;
-    return PlannedMove{range, to, cause};
-  };
+void Adaptive::turn(const Streaming::Turns& turns, Reason reason) {
+  Cause cause;
+  cause.reason = reason;
   out_.clear();
   in_.clear();
-  for (const ChunkRange& range : turns.out) out_.push_back(planned(range, Placement::host, Reason::next_use));
-  for (const ChunkRange& range : turns.in) in_.push_back(planned(range, Placement::device, Reason::upcoming_use));
+  for (const ChunkRange& range : turns.out) out_.push_back({range, Placement::host, cause});
+  for (const ChunkRange& range : turns.in) in_.push_back({range, Placement::device, cause});
   pump();
 }
 
 void Adaptive::end_streaming() {
   if (!streaming_.active()) return;
-  turn(streaming_.end());
+  turn(streaming_.end(), Reason::turns_end);
   watchdog_.reset();
+}
+
+void Adaptive::device_passed(const MarkPassed& mark, Nanoseconds now) {
+  if (!streaming_.active()) return;
+  const Streaming::Phase before = streaming_.phase();
+  const auto turns = streaming_.passed(mark, now);
+  if (!mark.result.ok()) {
+    if (turns) turn(*turns, Reason::turns_end);
+    return;
+  }
+  if (turns) turn(*turns, Reason::turn);
+  const Streaming::Phase phase = streaming_.phase();
+  if (phase == before) return;
+  const auto took = [this](double seconds) {
+    return std::to_string(streaming_.length().count()) + " launches " + std::to_string(std::lround(seconds * 1e6)) +
+           " us";
+  };
+  if (phase == Streaming::Phase::taking_turns)
+    writer_.note({}, {}, {}, "streaming begins: without it the device does " + took(streaming_.seconds_without()), {});
+  if (phase == Streaming::Phase::kept)
+    writer_.note({}, {}, {}, "streaming is kept: with it the device does " + took(streaming_.seconds_with()), {});
+  if (phase == Streaming::Phase::failed) give_up_streaming();
 }
 
 void Adaptive::give_up_streaming() {

@@ -24,7 +24,7 @@ void Streaming::begin(Plan plan, LaunchNumber launch) {
   plan_ = std::move(plan);
   origins_ = {launch};
   stretch_.reset();
-  running_ = failed_ = false;
+  phase_ = Phase::measuring;
   measured_from_ = warm_ = {};
   before_ = after_ = 0;
   ask(plan_.length.count() / kMarksToMeasure);
@@ -32,7 +32,7 @@ void Streaming::begin(Plan plan, LaunchNumber launch) {
 
 void Streaming::ask(std::uint64_t every) {
   Cause cause;
-  cause.reason = Reason::upcoming_use;
+  cause.reason = Reason::turn;
   writer_.emit(MarkProgress{std::max<std::uint64_t>(every, 1)}, cause);
 }
 
@@ -51,7 +51,7 @@ std::optional<Streaming::Turns> Streaming::passed(const MarkPassed& mark, Nanose
   const auto position = static_cast<std::uint32_t>((mark.launch.value - origins_.front().value) % plan_.length.count());
   const auto next = std::upper_bound(plan_.starts.begin(), plan_.starts.end(), position);
   const auto stretch = static_cast<std::uint32_t>(next - plan_.starts.begin()) - 1;
-  if (!running_ || failed_ || stretch_ == stretch) return std::nullopt;
+  if (phase_ == Phase::measuring || phase_ == Phase::failed || stretch_ == stretch) return std::nullopt;
   stretch_ = stretch;
   return turns(stretch);
 }
@@ -67,11 +67,14 @@ void Streaming::measure(LaunchNumber launch, Nanoseconds now) {
   const double schedules = static_cast<double>(launch.value - measured_from_.value) / static_cast<double>(length);
   const double seconds = static_cast<double>((now - began_).count()) * 1e-9;
   if (schedules < kMeasuredSchedules || seconds < kMeasuredSeconds) return;
-  (running_ ? after_ : before_) = seconds / schedules;
-  failed_ = running_ && after_ > before_ * kMustHelp;
   measured_from_ = {};
-  if (running_) return;
-  running_ = true;
+  if (phase_ != Phase::measuring) {
+    after_ = seconds / schedules;
+    phase_ = after_ > before_ * kMustHelp ? Phase::failed : Phase::kept;
+    return;
+  }
+  before_ = seconds / schedules;
+  phase_ = Phase::taking_turns;
   warm_ = {launch.value + kWarmUp * length};
   ask(length / (plan_.starts.size() * kMarksAStretch));
 }
@@ -81,7 +84,9 @@ void Streaming::freeing(AllocationId allocation) {
 }
 
 Streaming::Turns Streaming::end() {
-  writer_.emit(MarkProgress{}, {});
+  Cause cause;
+  cause.reason = Reason::turns_end;
+  writer_.emit(MarkProgress{}, cause);
   return back_to_layout();
 }
 

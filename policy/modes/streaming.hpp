@@ -43,8 +43,9 @@ class Streaming {
   // The program makes launches, and the driver tells of them.
   [[nodiscard]] bool possible() const { return books_.settings.iteration_lookahead > 0 && !refused_; }
   [[nodiscard]] bool active() const { return !plan_.pieces.empty(); }
-  // Turns have been measured, and do not help.
-  [[nodiscard]] bool failed() const { return failed_; }
+  // It is measured how it goes without; turns are taken, and measured; they help, as was measured, or they do not.
+  enum class Phase : std::uint8_t { measuring, taking_turns, kept, failed };
+  [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] double seconds_without() const { return before_; }  // of a schedule, measured
   [[nodiscard]] double seconds_with() const { return after_; }
   // `launch`: the last one before the beginning.
@@ -73,9 +74,7 @@ class Streaming {
   bool refused_ = false;
   std::deque<LaunchNumber> origins_;      // last launches before a beginning; the device may be behind the latest
   std::optional<std::uint32_t> stretch_;  // in which the device was last
-  // What is measured: without turns until `running_`, then with them.
-  bool running_ = false;
-  bool failed_ = false;
+  Phase phase_ = Phase::measuring;
   LaunchNumber measured_from_;
   LaunchNumber warm_;  // before it nothing is measured
   Nanoseconds began_;

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "policy/explain.hpp"
+#include "policy/plan.hpp"
 #include "policy/replay.hpp"
 #include "tests/policy/scripted_program.hpp"
 #include "tests/policy/workloads.hpp"
@@ -66,7 +67,7 @@ std::ptrdiff_t notes_with(const ReplayResult& result, const std::string& words) 
 
 std::ptrdiff_t turns(const ReplayResult& result) {
   return std::count_if(result.decisions.begin(), result.decisions.end(), [](const Decision& decision) {
-    return std::holds_alternative<MoveRange>(decision.body) && decision.cause.reason == Reason::upcoming_use;
+    return std::holds_alternative<MoveRange>(decision.body) && decision.cause.reason == Reason::turn;
   });
 }
 
@@ -75,7 +76,9 @@ TEST(Streaming, BlocksThatAreWorkedOnInTurnComeInAheadOfTheirUse) {
   const ReplayResult still = run(work, 0);
   const ReplayResult streamed = run(work, 2);
   EXPECT_EQ(notes_with(still, "streaming"), 0);
-  EXPECT_EQ(notes_with(streamed, "streaming begins"), 1);
+  EXPECT_EQ(notes_with(streamed, "streaming is tried: "), 1);
+  EXPECT_EQ(notes_with(streamed, "streaming begins: "), 1);
+  EXPECT_EQ(notes_with(streamed, "streaming is kept: "), 1);
   EXPECT_EQ(notes_with(streamed, "streaming ends"), 0);
   EXPECT_LT(streamed.measured.seconds, 0.85 * still.measured.seconds);
   EXPECT_LT(streamed.measured.model.crossed(), 0.85 * still.measured.model.crossed());
@@ -90,17 +93,17 @@ TEST(Streaming, EachTurnSaysWhy) {
   const ReplayResult streamed = run(work, 2);
   ASSERT_GT(turns(streamed), 0);
   const auto turn = std::find_if(streamed.decisions.begin(), streamed.decisions.end(), [](const Decision& decision) {
-    return std::holds_alternative<MoveRange>(decision.body) && decision.cause.reason == Reason::upcoming_use;
+    return std::holds_alternative<MoveRange>(decision.body) && decision.cause.reason == Reason::turn;
   });
-  EXPECT_NE(explain(*turn, {}).find("needed soon"), std::string::npos) << explain(*turn, {});
+  EXPECT_NE(explain(*turn, {}).find("takes turns in HBM"), std::string::npos) << explain(*turn, {});
 }
 
 // What is used in place without crossing costs nothing there, whatever its function's name makes of it.
 TEST(Streaming, EndsWhereItDoesNotHelp) {
   const Workload work = block_program({.crosses = 0.001});
   const ReplayResult streamed = run(work, 2);
-  EXPECT_GE(notes_with(streamed, "streaming begins"), 1);
-  EXPECT_GE(notes_with(streamed, "streaming ends"), 1);
+  EXPECT_EQ(notes_with(streamed, "streaming begins"), 1);
+  EXPECT_EQ(notes_with(streamed, "streaming ends"), 1) << "and once, however many marks are still out";
   const ReplayResult still = run(work, 0);
   EXPECT_LT(streamed.measured.seconds, 1.02 * still.measured.seconds);
   EXPECT_EQ(streamed.broken, "");
@@ -145,6 +148,26 @@ TEST(Streaming, TheSameEventsGiveTheSameDecisions) {
   EXPECT_EQ(run(work, 2).decisions, run(work, 2).decisions);
 }
 
+TEST(Streaming, ADistanceThatNoIterationHasRoomForIsTakenAsFarAsItGoes) {
+  const Workload work = block_program({});
+  Rule far = rule(RulePlace::stream);
+  far.action.prefetch_distance = 1024;
+  EXPECT_GT(turns(run(work, 2, {far})), 0);
+}
+
+// A place would forbid what made the run fast.
+TEST(Streaming, APlanHasNoRuleForWhatTakesTurns) {
+  const Workload work = block_program({});
+  const ReplayResult streamed = run(work, 2);
+  Settings settings;
+  settings.device_budget = SizeOrShare{streamed.budget};
+  const Plan plan = make_plan(streamed, settings);
+  EXPECT_NE(write_plan(plan).find("that took turns in HBM"), std::string::npos) << write_plan(plan);
+  const ReplayResult next = run(work, 2, plan.file.rules);
+  EXPECT_LT(next.measured.seconds, 1.05 * streamed.measured.seconds);
+  EXPECT_GT(turns(next), 0);
+}
+
 // Marks that come late, together, out of turn or never, a driver that refuses them, moves that fail, memory that goes.
 TEST(Streaming, KeepsItsPromisesWhateverHappensToItsMarks) {
   int streamed = 0;  // seeds in which turns were taken
@@ -164,8 +187,7 @@ TEST(Streaming, KeepsItsPromisesWhateverHappensToItsMarks) {
     const auto hear = [&] {
       for (const Decision& decision : program.last()) {
         if (const auto* mark = std::get_if<MarkProgress>(&decision.body)) every = mark->every;
-        if (decision.cause.reason == Reason::upcoming_use && std::holds_alternative<MoveRange>(decision.body))
-          ++streamed;
+        if (decision.cause.reason == Reason::turn && std::holds_alternative<MoveRange>(decision.body)) ++streamed;
       }
     };
     const bool refuses = seed % 4 == 0;

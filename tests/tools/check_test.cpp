@@ -269,6 +269,15 @@ TEST(Check, KeysWithoutEffectAreNoted) {
   EXPECT_EQ(text,
             "p.toml: no mistakes; 1 setting changed, 1 rule\n"
             "note: rule \"w\" (line 3): read_only has no effect yet\n");
+  const std::string rule = "[[rule]]\nname = \"w\"\nmatch = { size = \"1GiB..\" }\n";
+  const auto said = [&rule](const std::string& settings, const std::string& action) {
+    return check_text(read("[policy]\n" + settings + "\n" + rule + action + "\n"), "p.toml", {});
+  };
+  EXPECT_THAT(said("iteration_lookahead = 0", "place = \"stream\""),
+              HasSubstr("place = \"stream\" is as host: policy.iteration_lookahead = 0 switches streaming off\n"));
+  EXPECT_THAT(said("mode = \"arrival\"", "place = \"stream\""), HasSubstr("only mode adaptive streams\n"));
+  EXPECT_THAT(said("mode = \"arrival\"", "prefetch_distance = 3"), HasSubstr("prefetch_distance has no effect: "));
+  EXPECT_THAT(said("", "place = \"stream\"\nprefetch_distance = 3"), Not(HasSubstr("note")));
 }
 
 }  // namespace

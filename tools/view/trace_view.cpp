@@ -169,7 +169,7 @@ ViewReading TraceView::finish(const std::string& path, const trace::TraceReader&
   json["refused"] = summary.refused.count;
   json["classes"] = kSpanClassNames;
   Json reasons = Json::array();
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(Reason::second_chance); ++i) {
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(Reason::turns_end); ++i) {
     const auto reason = static_cast<Reason>(i);
     reasons.push_back({{"name", name_of(reason)}, {"text", reason_text(reason)}});
   }
