@@ -83,8 +83,6 @@ ReplayResult Golden::replay_on(double share, std::uint32_t lookahead, std::uint6
   ReplayOptions options;
   const std::uint64_t measured = std::max<std::uint64_t>(all / 10 / std::max<std::uint64_t>(stretch, 1), 1) * stretch;
   options.measure_after = {all - std::min(all, measured)};
-  options.bounds = ReplayOptions::WithBounds::no;
-  options.check = ReplayOptions::Check::no;
   return policy::replay(events, policy, shapes, {}, options);
 }
 
