@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/chunk_parts.hpp"
 #include "policy/possible_events.hpp"
 
 namespace spillway::policy {
@@ -167,13 +168,10 @@ void Card::each_chunk(const PricedTouch& touch, const Visit& visit) const {
   const CardAllocation& allocation = allocations_.at(block->second);
   const std::uint64_t offset = touch.address.value - allocation.address.value;
   if (offset >= allocation.bytes.count() || allocation.chunks.empty()) return;
-  const std::uint64_t end = offset + std::min(touch.bytes.count(), allocation.bytes.count() - offset);
-  for (std::uint64_t at = offset; at < end;) {
-    const std::uint64_t chunk = at / kChunk.count();
-    const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
-    visit(block->second, static_cast<std::uint32_t>(chunk), static_cast<double>(stop - at));
-    at = stop;
-  }
+  const Bytes bytes(std::min(touch.bytes.count(), allocation.bytes.count() - offset));
+  policy::each_chunk(Bytes(offset), bytes, [&](std::uint32_t chunk, Bytes part) {
+    visit(block->second, chunk, static_cast<double>(part.count()));
+  });
 }
 
 LaunchLoad Card::load(const ShapeCost& shape) {

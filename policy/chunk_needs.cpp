@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/chunk_parts.hpp"
+
 namespace spillway::policy {
 
 void ChunkNeeds::clear() {
@@ -19,12 +21,9 @@ void ChunkNeeds::add(const IterationProfile& profile, const SpanMap& spans, UseC
     const std::uint64_t end = span.offset.count() + span.bytes.count();
     const std::size_t count = (end + kChunk.count() - 1) / kChunk.count();
     if (chunks.size() < count) chunks.resize(count);
-    for (std::uint64_t at = span.offset.count(); at < end;) {
-      const std::uint64_t chunk = at / kChunk.count();
-      const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
-      chunks[chunk] += each * static_cast<double>(stop - at) / static_cast<double>(kChunk.count());
-      at = stop;
-    }
+    each_chunk(span.offset, span.bytes, [&](std::uint32_t chunk, Bytes part) {
+      chunks[chunk] += each * static_cast<double>(part.count()) / static_cast<double>(kChunk.count());
+    });
   }
 }
 

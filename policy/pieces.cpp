@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policy/chunk_parts.hpp"
+
 namespace spillway::policy {
 namespace {
 
@@ -39,21 +41,17 @@ std::vector<ChunkNeed> chunk_needs(AllocationId allocation, LaunchNumber born, c
     if (learned.profile.uses(id).empty()) continue;
     const SpanHistory& known = learned.history.of(id);
     const Span span = learned.spans.span(id);
-    const std::uint64_t end = span.offset.count() + span.bytes.count();
-    for (std::uint64_t at = span.offset.count(); at < end;) {
-      const std::uint64_t chunk = at / kChunk.count();
-      const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
+    each_chunk(span.offset, span.bytes, [&](std::uint32_t chunk, Bytes part) {
       ChunkNeed& need = all[chunk];
       need.most_crossings = std::max(need.most_crossings, known.most_crossings);
       need.first_use = std::min(need.first_use, known.first);
       need.last_use = std::max(need.last_use, known.last);
-      if (stop - at > need.class_bytes) {
-        need.class_bytes = stop - at;
+      if (part.count() > need.class_bytes) {
+        need.class_bytes = part.count();
         need.span_class = learned.classes.of(id);
         need.pin = id.value < learned.pins.size() && learned.pins[id.value].rule != 0 ? learned.pins[id.value] : whole;
       }
-      at = stop;
-    }
+    });
   }
   return all;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "policy/chunk_parts.hpp"
 #include "policy/crossings.hpp"
 
 namespace spillway::policy {
@@ -10,24 +11,12 @@ namespace {
 
 constexpr std::size_t kFewestStretches = 4;
 
-// `visit(chunk, bytes)`: how much of the span lies in each chunk of its allocation.
-template <class Visit>
-void each_chunk(const Span& span, const Visit& visit) {
-  const std::uint64_t end = span.offset.count() + span.bytes.count();
-  for (std::uint64_t at = span.offset.count(); at < end;) {
-    const std::uint64_t chunk = at / kChunk.count();
-    const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
-    visit(static_cast<std::size_t>(chunk), static_cast<double>(stop - at));
-    at = stop;
-  }
-}
-
 double bytes_on_host(const Span& span, const Residency& residency) {
   if (!residency.holds(span.allocation)) return 0;
   const std::vector<Chunk>& chunks = residency.chunks(span.allocation);
   double sum = 0;
-  each_chunk(span, [&](std::size_t chunk, double bytes) {
-    if (chunk < chunks.size() && chunks[chunk].at == Placement::host) sum += bytes;
+  each_chunk(span.offset, span.bytes, [&](std::uint32_t chunk, Bytes part) {
+    if (chunk < chunks.size() && chunks[chunk].at == Placement::host) sum += static_cast<double>(part.count());
   });
   return sum;
 }
@@ -104,9 +93,10 @@ StreamNeeds::StreamNeeds(const IterationProfile& profile, const SpanMap& spans, 
       each[static_cast<std::size_t>(next - starts.begin()) - 1] += static_cast<float>(crossed / costs.link_in);
     });
     std::vector<Seconds>& chunks = chunks_[span.allocation];
-    each_chunk(span, [&](std::size_t chunk, double bytes) {
-      if (chunks.size() <= chunk) chunks.resize(chunk + 1);
-      for (std::size_t k = 0; k < starts.size(); ++k) chunks[chunk][k] += each[k] * static_cast<float>(bytes);
+    each_chunk(span.offset, span.bytes, [&](std::uint32_t chunk, Bytes part) {
+      if (chunks.size() <= chunk) chunks.resize(chunk + std::size_t{1});
+      const auto bytes = static_cast<float>(part.count());
+      for (std::size_t k = 0; k < starts.size(); ++k) chunks[chunk][k] += each[k] * bytes;
     });
   }
 }

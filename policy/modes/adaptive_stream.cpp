@@ -144,6 +144,7 @@ void Adaptive::device_passed(const MarkPassed& mark, Nanoseconds now) {
   const auto turns = streaming_.passed(mark, now);
   if (!mark.result.ok()) {
     if (turns) turn(*turns, Reason::turns_end);
+    watchdog_.reset();
     return;
   }
   if (turns) turn(*turns, Reason::turn);

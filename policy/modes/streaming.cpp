@@ -8,6 +8,8 @@ namespace {
 // Marks in a stretch, and in a schedule that is only measured.
 constexpr std::uint64_t kMarksAStretch = 8;
 constexpr std::uint64_t kMarksToMeasure = 32;
+// Beginnings that the device may have before it; more are there only if nothing tells how far it is.
+constexpr std::size_t kMostOrigins = 1024;
 // Measured for so long, and so many schedules, at least: a mark is heard up to a millisecond late.
 constexpr double kMeasuredSeconds = 0.2;
 constexpr std::uint32_t kMeasuredSchedules = 4;
@@ -36,7 +38,10 @@ void Streaming::ask(std::uint64_t every) {
   writer_.emit(MarkProgress{std::max<std::uint64_t>(every, 1)}, cause);
 }
 
-void Streaming::begins_again(LaunchNumber launch) { origins_.push_back(launch); }
+void Streaming::begins_again(LaunchNumber launch) {
+  origins_.push_back(launch);
+  if (origins_.size() > kMostOrigins) origins_.pop_front();
+}
 
 std::optional<Streaming::Turns> Streaming::passed(const MarkPassed& mark, Nanoseconds now) {
   if (!mark.result.ok()) {
@@ -80,7 +85,9 @@ void Streaming::measure(LaunchNumber launch, Nanoseconds now) {
 }
 
 void Streaming::freeing(AllocationId allocation) {
+  if (!active()) return;
   std::erase_if(plan_.pieces, [allocation](const Piece& piece) { return piece.range.allocation == allocation; });
+  if (!active()) end();  // launches need leave no marks any more
 }
 
 Streaming::Turns Streaming::end() {

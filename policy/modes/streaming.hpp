@@ -30,17 +30,15 @@ class Streaming {
     std::vector<Piece> pieces;          // those that take turns
     std::vector<std::uint32_t> starts;  // of the stretches: launches after the beginning
     LaunchCount length;                 // launches after which it begins again
-    double seconds_before = 0;          // of that, as they are estimated
-    double seconds_after = 0;
   };
   struct Turns {
     std::vector<ChunkRange> out;
-    std::vector<ChunkRange> in;  // what is used first comes first
+    std::vector<ChunkRange> in;  // what should have been there longest comes first
   };
 
   Streaming(Books& books, DecisionWriter& writer) : books_(books), writer_(writer) {}
 
-  // The program makes launches, and the driver tells of them.
+  // Nothing forbids it, and the driver has not refused to tell of launches.
   [[nodiscard]] bool possible() const { return books_.settings.iteration_lookahead > 0 && !refused_; }
   [[nodiscard]] bool active() const { return !plan_.pieces.empty(); }
   // It is measured how it goes without; turns are taken, and measured; they help, as was measured, or they do not.

@@ -181,6 +181,15 @@ TEST_F(StreamingTest, MemoryThatIsFreedIsForgotten) {
   EXPECT_EQ(turns->out.size(), 1u);
 }
 
+TEST_F(StreamingTest, WithNothingLeftThereAreNoMoreMarks) {
+  measure(0.1);
+  streaming_.freeing({1});
+  EXPECT_NE(asked().back(), 0u);
+  streaming_.freeing({2});
+  EXPECT_FALSE(streaming_.active());
+  EXPECT_EQ(asked().back(), 0u);
+}
+
 TEST_F(StreamingTest, ALookaheadOfZeroForbidsIt) {
   settings_.iteration_lookahead = 0;
   EXPECT_FALSE(streaming_.possible());
