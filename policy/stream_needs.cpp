@@ -42,7 +42,7 @@ std::vector<LaunchTime> launch_times(const IterationProfile& profile, const Fore
     const auto [time, fresh] = measured.try_emplace(shape, 0.0);
     if (fresh) {
       const auto kind = launch_kind(known.book.site(shape), spans);
-      const auto took = kind ? known.crossings.resident_time(*kind) : std::nullopt;
+      const auto took = kind ? known.crossings.shortest_time(*kind, known.costs) : std::nullopt;
       if (took) time->second = static_cast<double>(took->count()) * 1e-9;
     }
     double& compute = launches[position].compute;

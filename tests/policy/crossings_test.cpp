@@ -30,7 +30,7 @@ TEST(LearnedCrossings, TimesBothWaysGiveTheNumber) {
     }
     ASSERT_TRUE(learned.of(kGemm, costs));
     EXPECT_NEAR(*learned.of(kGemm, costs), truth, 0.01);
-    EXPECT_EQ(learned.resident_time(kGemm), microseconds(100));
+    EXPECT_EQ(learned.shortest_time(kGemm, costs), microseconds(100));
     EXPECT_EQ(learned.known(costs), 1U);
   }
 }
@@ -84,6 +84,29 @@ TEST(LearnedCrossings, AFewBytesOnTheHostAreNoEvidence) {
     learned.timed(kGemm, 2_MiB, microseconds(190));
   }
   EXPECT_EQ(learned.of(kGemm, {}), std::nullopt);
+}
+
+// Its workspace of 16 MiB stays on the host, and it works on little of that.
+TEST(LearnedCrossings, WhatIsOnTheHostInBothSaysNothing) {
+  const CostTable costs;
+  for (const bool less_first : {true, false}) {
+    LearnedCrossings learned;
+    for (int i = 0; i < 6; ++i) {
+      const bool less = (i < 3) == less_first;
+      learned.timed(kGemm, less ? 16_MiB : 64_MiB, less ? microseconds(100 + i) : mapped(10, 48_MiB, costs));
+      if (i >= 3) continue;
+      EXPECT_EQ(learned.of(kGemm, costs), std::nullopt);
+      EXPECT_EQ(learned.shortest_time(kGemm, costs), std::nullopt);
+    }
+    ASSERT_TRUE(learned.of(kGemm, costs));
+    EXPECT_NEAR(*learned.of(kGemm, costs), 10, 0.1);
+    EXPECT_EQ(learned.shortest_time(kGemm, costs), microseconds(less_first ? 100 : 103));
+    // Seen with nothing on the host, that is what counts.
+    learned.timed(kGemm, {}, microseconds(60));
+    learned.timed(kGemm, {}, microseconds(60));
+    EXPECT_NEAR(*learned.of(kGemm, costs), 7.53, 0.1);
+    EXPECT_EQ(learned.shortest_time(kGemm, costs), microseconds(60));
+  }
 }
 
 TEST(LearnedCrossings, NeverBelowNothingNorBeyondReason) {
