@@ -25,7 +25,8 @@ struct Allocation {
   Address address;
   Backing backing = Backing::device;
   AllocationLife life = AllocationLife::requested;
-  Bytes planned_on_device;     // leading bytes to populate in HBM once settled; held against the window until then
+  Bytes planned_on_device;     // leading bytes to populate in HBM once settled
+  Bytes promised_on_device;    // of them, held against the window until then
   bool raw = false;            // pages come by faults (the baselines): no AccessedBy, no population
   Cause cause;                 // of its backing
   ClassShare said;             // what decisions say it holds

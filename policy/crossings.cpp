@@ -11,7 +11,8 @@ constexpr double kMostCrossings = 64;  // beyond it something else made the kern
 // Weights of a launch in the mean of long times, once there are many: of one that is longer, and of one that is not.
 constexpr double kLonger = 1.0 / 32;
 constexpr double kShorter = 1.0 / 512;
-// Less of it on the host, or more of it than in others, says nothing: the difference drowns in what times differ by anyway.
+// Less of it on the host, or more of it than in others, says nothing: the difference drowns in what times differ by
+// anyway.
 constexpr double kTellingShare = 0.25;
 constexpr std::uint64_t kSameParts = 64;  // so little of it more or less on the host is the same
 

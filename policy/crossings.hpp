@@ -2,8 +2,8 @@
 //
 // A launch that was timed with little of what it touches on the host, best with nothing, and again with more, tells:
 // crossings = (time of the one - time of the other) x link / (bytes on the host in the one - in the other). What is on
-// the host in both says nothing: a library's workspace, of which a launch works on a part. So the least is compared with
-// the most. Times are pooled over launches of one function with as many threads and as many bytes (the layers of a
+// the host in both says nothing: a library's workspace, of which a launch works on a part. So the least is compared
+// with the most. Times are pooled over launches of one function with as many threads and as many bytes (the layers of a
 // model), and the shortest counts, as whatever else is going on only makes a kernel slower. What one launch has on the
 // host is taken to cross alike.
 //

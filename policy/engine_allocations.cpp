@@ -140,7 +140,12 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
   Cause cause;
   const bool on_host = allocation.rule != nullptr && (allocation.rule->action.place == RulePlace::host ||
                                                       allocation.rule->action.place == RulePlace::stream);
-  const Bytes inside = on_host ? Bytes() : mode->first_in_hbm(allocation, room(event.device), cause);
+  const Bytes room_now = room(event.device);
+  Bytes inside = on_host ? Bytes() : mode->first_in_hbm(allocation, room_now, cause);
+  const bool may_spill = !settings.oom_first || refused_once;
+  if (!on_host && inside < event.bytes && device.moves && may_spill &&
+      mode->displaces(allocation, event.bytes - inside))
+    inside = mode->first_in_hbm(allocation, displace(event.device, event.bytes - inside), cause);
   if (on_host) cause.reason = Reason::rule;
   const Bytes outside = event.bytes - inside;
   // Raw memory has no place yet: all that exists must fit in the window and the host together.
@@ -154,10 +159,19 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
   // Raw memory that fits the window beside all that is there need not leave it.
   if (refuse_first(event, allocation.raw ? managed.saturating_minus(window(device)) : outside)) return;
   allocation.planned_on_device = inside;
-  device.managed_pending += inside;
+  // What is to come where others are leaving is promised nothing: they have left when it is settled, or it goes out.
+  allocation.promised_on_device = std::min(inside, room_now);
+  device.managed_pending += allocation.promised_on_device;
   const Placement raw_first = inside > Bytes() ? Placement::device : Placement::unpopulated;
   back(allocation, Backing::managed,
        allocation.raw ? raw_first : (inside > Bytes() ? Placement::device : Placement::host), cause.reason);
+}
+
+// Sends others out for a new allocation; the room there is once they have left.
+Bytes Engine::State::displace(DeviceIndex index, Bytes bytes) {
+  const Bytes left_before = residency.leaving(index);
+  mode->make_room(index, std::max(bytes, batch_of(devices[index.value].budget)));
+  return room(index) + (residency.leaving(index) - left_before);
 }
 
 // memory.oom_first: true if this request is the one that has to fail, as `outside` of it would spill.
@@ -215,7 +229,7 @@ void Engine::State::on(const AllocationSettled& event) {
   const bool spillable_kind = allocation->managed();
   const bool on_host = allocation->on_host_for_good();
   if (spillable_kind) {
-    device.managed_pending -= allocation->planned_on_device;
+    device.managed_pending -= allocation->promised_on_device;
   } else if (on_host) {
     host_pending -= allocation->bytes;
   } else if (allocation->counted() && mode) {

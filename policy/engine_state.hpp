@@ -86,6 +86,7 @@ struct Engine::State {
   void look_for_room_to_move(DeviceIndex index);
   [[nodiscard]] Bytes fixed_with(const AllocationRequested& event, const Device& device) const;
   Bytes make_room(DeviceIndex index);
+  Bytes displace(DeviceIndex index, Bytes bytes);
   bool refuse_first(const AllocationRequested& event, Bytes outside);
   [[nodiscard]] bool spills(const AllocationRequested& event, const Device& device, Reason& reason) const;
 

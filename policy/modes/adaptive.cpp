@@ -28,6 +28,8 @@ std::uint64_t weight_of(LaunchShapeId shape, const LaunchBook& book) {
   return std::max<std::uint64_t>(book.site(shape).kernels.size(), kLeastGraphWeight);
 }
 
+// Of the window, for all that comes late and is not small: until a plan is made, the latest has so much of it.
+constexpr std::uint64_t kDisplacedShare = 8;
 constexpr std::size_t kMostTransientSizes = 4096;
 constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead of its device, graphs counted by weight
 
@@ -39,6 +41,14 @@ Adaptive::Adaptive(Books& books, DecisionWriter& writer)
 bool Adaptive::spilling() const {
   return std::any_of(devices_.begin(), devices_.end(),
                      [this](DeviceIndex device) { return books_.residency.usage(device).on_host > Bytes(); });
+}
+
+bool Adaptive::displaces(const Allocation& allocation, Bytes missing) {
+  if (allocation.bytes <= kSmall) return true;
+  const Bytes window = books_.residency.usage(allocation.device).held() + books_.room(allocation.device);
+  if (displaced_ + missing > Bytes(window.count() / kDisplacedShare)) return false;
+  displaced_ += missing;
+  return true;
 }
 
 void Adaptive::settled(const Allocation& allocation) {

@@ -40,6 +40,9 @@ class Adaptive : public Arrival {
  public:
   Adaptive(Books& books, DecisionWriter& writer);
 
+  // A small one, and the first larger ones: activations and workspaces come after the weights, and on the host a few
+  // KiB of them make a matrix product hundreds of times slower (docs/driver_facts.md, "Moving pages").
+  bool displaces(const Allocation& allocation, Bytes missing) override;
   void settled(const Allocation& allocation) override;
   void used(const Use& use) override;
   void freeing(const Allocation& allocation) override;
@@ -145,6 +148,7 @@ class Adaptive : public Arrival {
   std::vector<NamedPointer> pointers_;  // scratch of used()
   std::vector<SpanId> touched_;         // scratch
   std::vector<LaunchShapeId> kernels_;  // scratch of learn_graph()
+  Bytes displaced_;                     // by what was not small
   Epoch epoch_{1};                      // counts rounds, and stretches that were planned for
   bool replan_ = true;
   bool changed_ = true;              // the last plan moved something: the next may have more

@@ -68,25 +68,35 @@ void Arrival::make_room(DeviceIndex device, Bytes bytes) {
   Cause cause;
   cause.reason = Reason::device_budget;
   Bytes freed;
-  for (auto id = order_.rbegin(); id != order_.rend() && freed < bytes; ++id) {
-    if (books_.residency.device(*id) != device) continue;
-    const std::vector<Chunk>& chunks = books_.residency.chunks(*id);
-    for (std::uint32_t index = static_cast<std::uint32_t>(chunks.size()); index > 0 && freed < bytes;) {
-      // Runs of chunks, from the end: one call moves a run.
-      while (index > 0 && (chunks[index - 1].at != Placement::device || chunks[index - 1].moving)) --index;
-      const std::uint32_t end = index;
-      Bytes run;
-      while (index > 0 && chunks[index - 1].at == Placement::device && !chunks[index - 1].moving &&
-             freed + run < bytes) {
-        --index;
-        run += books_.residency.chunk_bytes(*id, {index});
-      }
-      if (end == index) break;
-      const ChunkRange range{*id, {index}, end - index};
-      writer_.advise(range, Advice::prefer_host, cause);
-      if (writer_.move(range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += run;
+  for (const bool small : {false, true}) {
+    for (auto id = order_.rbegin(); id != order_.rend() && freed < bytes; ++id) {
+      if (books_.residency.device(*id) != device || (books_.allocations.find(*id)->bytes <= kSmall) != small) continue;
+      freed += send_out(*id, bytes - freed, cause);
     }
   }
+}
+
+Bytes Arrival::send_out(AllocationId allocation, Bytes bytes, const Cause& cause) {
+  const std::vector<Chunk>& chunks = books_.residency.chunks(allocation);
+  const auto stays = [&chunks](std::uint32_t index) {
+    return chunks[index].at != Placement::device || chunks[index].moving;
+  };
+  Bytes freed;
+  // Runs of chunks, from the end: one call moves a run.
+  for (auto index = static_cast<std::uint32_t>(chunks.size()); index > 0 && freed < bytes;) {
+    while (index > 0 && stays(index - 1)) --index;
+    const std::uint32_t end = index;
+    Bytes run;
+    while (index > 0 && !stays(index - 1) && freed + run < bytes) {
+      --index;
+      run += books_.residency.chunk_bytes(allocation, {index});
+    }
+    if (end == index) break;
+    const ChunkRange range{allocation, {index}, end - index};
+    writer_.advise(range, Advice::prefer_host, cause);
+    if (writer_.move(range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += run;
+  }
+  return freed;
 }
 
 }  // namespace spillway::policy

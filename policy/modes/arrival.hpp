@@ -14,10 +14,17 @@ class Arrival : public Mode {
   void settled(const Allocation& allocation) override;
   void used(const Use& use) override;
   void freeing(const Allocation& allocation) override;
-  // Last come, first out.
+  // Last come, first out; small ones last of all.
   void make_room(DeviceIndex device, Bytes bytes) override;
 
+ protected:
+  // Of a caching allocator's segments for small tensors.
+  static constexpr Bytes kSmall = Bytes(std::uint64_t{4} << 20);
+
  private:
+  // The bytes it has opened moves for.
+  Bytes send_out(AllocationId allocation, Bytes bytes, const Cause& cause);
+
   std::vector<AllocationId> order_;  // live managed allocations, oldest first
 };
 

@@ -93,6 +93,11 @@ class Mode {
   // How many leading bytes of a new managed allocation shall be populated in HBM, at most `room`; the rest goes to the
   // host. `cause` is filled in.
   virtual Bytes first_in_hbm(const Allocation& allocation, Bytes room, Cause& cause) = 0;
+  // Whether others shall leave HBM for a new managed allocation, `missing` of which does not fit.
+  virtual bool displaces(const Allocation& allocation, Bytes missing) {
+    (void)allocation, (void)missing;
+    return false;
+  }
   virtual void settled(const Allocation& allocation) = 0;
   virtual void used(const Use& use) = 0;
   virtual void freeing(const Allocation& allocation) { (void)allocation; }
@@ -109,7 +114,7 @@ class Mode {
     (void)allocation;
     return UseFound::nothing;
   }
-  // Plain memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.
+  // Other memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.
   virtual void make_room(DeviceIndex device, Bytes bytes) = 0;
 
  protected:

@@ -40,6 +40,59 @@ TEST(Graphs, AreLearnedWithinADozenReplays) {
     EXPECT_LE(replays_until_learned(count), 12) << count << " kernels";
 }
 
+// What is read by every block of a kernel comes last: activations, workspaces. The window is full of weights then.
+TEST(LateMemory, ThatIsSmallSendsLargerOnesOut) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{96_MiB};
+  for (const ModeName mode : {ModeName::adaptive, ModeName::arrival}) {
+    settings.mode = mode;
+    testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
+    program.allocate(64_MiB);
+    const Address last_weights = program.allocate(64_MiB);
+    ASSERT_EQ(program.on_card(), 96_MiB);
+    std::vector<Address> small;
+    for (int i = 0; i < 8; ++i) small.push_back(program.allocate(i % 2 == 0 ? 2_MiB : 4_MiB));
+    for (const Address address : small)
+      EXPECT_EQ(program.on_card(address), mode == ModeName::arrival ? 0_MiB : program.bytes(address));
+    EXPECT_LE(program.on_card(), 96_MiB);
+    EXPECT_EQ(program.on_card(last_weights), mode == ModeName::arrival ? 32_MiB : 8_MiB);
+    // They are the last to leave for plain memory as well.
+    ASSERT_NE(program.allocate(1_MiB), Address{});
+    for (const Address address : small)
+      EXPECT_EQ(program.on_card(address), mode == ModeName::arrival ? 0_MiB : program.bytes(address));
+  }
+}
+
+TEST(LateMemory, ThatIsLargeHasAnEighthOfTheWindow) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{128_MiB};
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  program.allocate(160_MiB);
+  const Address workspace = program.allocate(12_MiB);
+  const Address more = program.allocate(12_MiB);
+  EXPECT_EQ(program.on_card(workspace), 12_MiB);
+  EXPECT_EQ(program.on_card(more), 0_MiB);
+  EXPECT_EQ(program.on_card(), 128_MiB);
+  // What it leaves behind is room like any other, and takes nothing of the eighth.
+  program.free(workspace);
+  EXPECT_EQ(program.on_card(program.allocate(12_MiB)), 12_MiB);
+  EXPECT_EQ(program.on_card(), 128_MiB);
+}
+
+// memory.oom_first: the program hears of it before anything spills.
+TEST(LateMemory, SendsNothingOutBeforeTheFirstRefusal) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{96_MiB};
+  settings.oom_first = true;
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  program.allocate(96_MiB);
+  EXPECT_EQ(program.allocate(2_MiB), Address{});
+  EXPECT_EQ(program.on_card(), 96_MiB);
+  const Address again = program.allocate(2_MiB);
+  ASSERT_NE(again, Address{});
+  EXPECT_EQ(program.on_card(again), 2_MiB);
+}
+
 // The program's thread waits for the room, so a piece leaves only as far as it has to.
 TEST(RoomForPlainMemory, TakesNoMoreOfAPieceThanItNeeds) {
   Settings settings;

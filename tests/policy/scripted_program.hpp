@@ -131,6 +131,7 @@ class ScriptedProgram {
   }
   // What the driver answers to the next blocking moves; done where the list ends.
   void answer_moves(std::deque<MoveOutcome> outcomes) { outcomes_ = std::move(outcomes); }
+  [[nodiscard]] Bytes bytes(Address address) const { return bytes_.at(ids_.at(address)); }
   [[nodiscard]] AllocationId id(Address address) const { return ids_.at(address); }
   [[nodiscard]] Backing backing(Address address) const { return backing_.at(ids_.at(address)); }
   [[nodiscard]] const std::vector<Decision>& decisions() const { return all_; }
