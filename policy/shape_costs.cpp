@@ -17,11 +17,58 @@ namespace {
 
 // What is beyond is damage: a day.
 constexpr Nanoseconds kLongestKernel{86'400'000'000'000};
+// Of the time that HBM takes for what a kernel is told; the L2 cache is about twice as fast.
+constexpr double kTooFast = 0.5;
+// A pointer that is used so many times less often than a launch does not say where the launch's tensor ends: it is a
+// place in that tensor, of one step (a cache is appended to).
+constexpr std::uint64_t kSeldom = 8;
+
+// How often each shape is launched, graphs' kernels among them.
+std::unordered_map<LaunchShapeId, std::uint64_t> launch_counts(std::span<const Event> events) {
+  std::unordered_map<LaunchShapeId, std::uint64_t> counts;
+  std::unordered_map<GraphId, const std::vector<LaunchShapeId>*> graphs;
+  for (const Event& event : events) {
+    if (const auto* launch = std::get_if<Launched>(&event.body)) {
+      ++counts[launch->shape];
+    } else if (const auto* seen = std::get_if<GraphSeen>(&event.body)) {
+      graphs[seen->graph] = &seen->shapes;
+    } else if (const auto* graph = std::get_if<GraphLaunched>(&event.body)) {
+      const auto kernels = graphs.find(graph->graph);
+      if (kernels == graphs.end()) continue;
+      for (const LaunchShapeId shape : *kernels->second) ++counts[shape];
+    }
+  }
+  return counts;
+}
 
 // One pass over the events: who lives where, and every pointer ever used into it. Addresses are compared as the program
 // sees them, so an address that is allocated again keeps the cuts of before: shorter uses, never longer ones.
 class Extents {
  public:
+  explicit Extents(std::span<const Event> events) : counts_(launch_counts(events)) {
+    for (const Event& event : events) take(event);
+  }
+  // To the end of its allocation; zero outside of all.
+  [[nodiscard]] Bytes room(Address address) const {
+    auto block = ends_.upper_bound(address.value);
+    if (block == ends_.begin()) return {};
+    --block;
+    return address.value >= block->second ? Bytes() : Bytes(block->second - address.value);
+  }
+  // To the next pointer, but `reach` at least, as far as there is room. As this shape uses it.
+  [[nodiscard]] Bytes of(Address address, Bytes reach, LaunchShapeId shape) const {
+    const auto launches = counts_.find(shape);
+    const std::uint64_t often = launches == counts_.end() ? 0 : launches->second;
+    const Bytes most = room(address);
+    if (most == Bytes()) return most;
+    const auto end = cuts_.lower_bound((address + most).value);
+    const auto cut = std::find_if(cuts_.upper_bound(address.value), end,
+                                  [often](const auto& known) { return known.second * kSeldom >= often; });
+    const Bytes next = cut == end ? most : Bytes(cut->first - address.value);
+    return std::min(most, std::max(next, reach));
+  }
+
+ private:
   void take(const Event& event) {
     if (const auto* settled = std::get_if<AllocationSettled>(&event.body); settled != nullptr && settled->result.ok()) {
       const std::uint64_t end = settled->address.value + settled->bytes.count();
@@ -32,29 +79,15 @@ class Extents {
       const auto bytes = unmapped_.find(mapped->allocation);
       if (bytes != unmapped_.end() && mapped->address) note(mapped->address, bytes->second);
     } else if (const auto* shape = std::get_if<LaunchShapeSeen>(&event.body)) {
-      for (const PointerArgument& argument : shape->arguments) cuts_[argument.address.value] = true;
+      const std::uint64_t launches = counts_[shape->shape];
+      for (const PointerArgument& argument : shape->arguments) cuts_[argument.address.value] += launches;
     } else if (const auto* copy = std::get_if<Copied>(&event.body)) {
-      cuts_[copy->destination.value] = cuts_[copy->source.value] = true;
+      ++cuts_[copy->destination.value];
+      ++cuts_[copy->source.value];
     } else if (const auto* fill = std::get_if<Filled>(&event.body)) {
-      cuts_[fill->address.value] = true;
+      ++cuts_[fill->address.value];
     }
   }
-  // To the end of its allocation; zero outside of all.
-  [[nodiscard]] Bytes room(Address address) const {
-    auto block = ends_.upper_bound(address.value);
-    if (block == ends_.begin()) return {};
-    --block;
-    return address.value >= block->second ? Bytes() : Bytes(block->second - address.value);
-  }
-  // To the next pointer, but `reach` at least, as far as there is room.
-  [[nodiscard]] Bytes of(Address address, Bytes reach) const {
-    const Bytes most = room(address);
-    const auto cut = cuts_.upper_bound(address.value);
-    const Bytes next = cut == cuts_.end() ? most : std::min(most, Bytes(cut->first - address.value));
-    return std::min(most, std::max(next, reach));
-  }
-
- private:
   void note(Address address, Bytes bytes) {
     const std::uint64_t end = address.value + bytes.count();
     std::uint64_t& known = ends_[address.value];
@@ -63,7 +96,8 @@ class Extents {
 
   std::map<std::uint64_t, std::uint64_t> ends_;  // allocations by address
   std::map<AllocationId, Bytes> unmapped_;       // physical memory, whose addresses come when it is mapped
-  std::map<std::uint64_t, bool> cuts_;
+  std::map<std::uint64_t, std::uint64_t> cuts_;  // pointers, and how often they are used
+  std::unordered_map<LaunchShapeId, std::uint64_t> counts_;
 };
 
 // Shortest time of each shape that telemetry saw.
@@ -156,10 +190,9 @@ class ListParts {
 }  // namespace
 
 ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& costs) {
-  Extents extents;
+  const Extents extents(events);
   FunctionBook functions;
   for (const Event& event : events) {
-    extents.take(event);
     if (const auto* seen = std::get_if<FunctionSeen>(&event.body)) functions.seen(seen->function, seen->name);
   }
   Reach reach;
@@ -196,7 +229,7 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     operands.clear();
     for (std::size_t i = 0; i < std::min<std::size_t>(shape->arguments.size(), 3); ++i) {
       const Address address = shape->arguments[i].address;
-      operands.push_back(extents.of(address, reached_at[address]));
+      operands.push_back(extents.of(address, reached_at[address], shape->shape));
     }
     for (std::size_t i = 0; i < shape->arguments.size(); ++i) {
       const PointerArgument& argument = shape->arguments[i];
@@ -208,7 +241,7 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
         const Bytes said = reach.of(shape->function, i, shape->threads);
         if (said != Bytes()) reached = said;
       }
-      const Bytes extent = extents.of(argument.address, reached);
+      const Bytes extent = extents.of(argument.address, reached, shape->shape);
       if (known || extent == Bytes()) continue;
       const double crossings = default_crossings(kind, operand_columns(i, operands, shape->threads));
       const double part = parts.of(shape->shape, argument.address);
@@ -226,9 +259,18 @@ ShapeCosts infer_shape_costs(std::span<const Event> events, const CostTable& cos
     if (!fresh) known->second = std::min(known->second, time->second);
   }
   for (const auto& [shape, launch_kind] : timed) {
-    if (const auto time = shortest.find(launch_kind); time != shortest.end()) {
-      result[shape].compute_seconds = time->second;
+    const auto time = shortest.find(launch_kind);
+    if (time == shortest.end()) continue;
+    ShapeCost& cost = result[shape];
+    // It is told more than it uses: so much does not come out of HBM, nor out of the L2 cache, in that time.
+    for (PricedTouch& touch : cost.touches) {
+      const double once = static_cast<double>(touch.bytes.count()) * std::min(touch.reads, 1.0);
+      const double part = time->second * costs.hbm / once;
+      if (part >= kTooFast) continue;
+      touch.reads *= part;
+      touch.writes *= part;
     }
+    cost.compute_seconds = time->second;
   }
   return result;
 }

@@ -23,6 +23,10 @@ constexpr double kMostWaiting = 20;
 // A recording faster than this share of its own computing is of a program that never waits for its launches: its clock
 // says when it asked for them, not when they ran.
 constexpr double kRanAhead = 0.5;
+// It can be ahead by so many launches: the driver makes it wait for room in its queue. Of so many times that, the clock
+// says when they ran, but for an eighth. A graph launch has room of its own.
+constexpr std::uint64_t kQueueDepth = 1024;
+constexpr std::uint64_t kQueues = 8;
 
 std::string expected_time(double seconds) {
   char text[48];
@@ -41,10 +45,17 @@ std::vector<double> launch_times(const std::vector<Event>& events) {
   return times;
 }
 
-Corrected corrected_by(const TraceEvents& trace, double recorded, Modelled then) {
+bool launches_graphs(const TraceEvents& trace) {
+  return std::any_of(trace.events.begin(), trace.events.end(),
+                     [](const Event& event) { return std::holds_alternative<GraphLaunched>(event.body); });
+}
+
+Corrected corrected_by(const TraceEvents& trace, double recorded, Modelled then, std::uint64_t launches) {
   if (trace.simulated) return Corrected::not_a_gpu;
   if (recorded <= 0 || then.seconds <= 0) return Corrected::not_timed;
-  return recorded < kRanAhead * then.rest() ? Corrected::clock_ran_ahead : Corrected::by_the_recording;
+  if (recorded >= kRanAhead * then.rest()) return Corrected::by_the_recording;
+  const bool waited = launches >= kQueues * kQueueDepth && !launches_graphs(trace);
+  return waited ? Corrected::by_the_recording : Corrected::clock_ran_ahead;
 }
 
 std::string_view corrected_word(Corrected corrected) {
@@ -117,7 +128,7 @@ Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const
   const double ran_units = units * static_cast<double>(ran.launches) / launches;
   const Modelled then{ran.seconds / ran_units, ran.model.stall_seconds / ran_units};
   expected.recorded_model_seconds = then.seconds;
-  expected.corrected = corrected_by(trace, expected.recorded_seconds, then);
+  expected.corrected = corrected_by(trace, expected.recorded_seconds, then, ran.launches);
   const auto by_the_recording = [&](Modelled next) {
     return expected.corrected == Corrected::by_the_recording ? corrected(next, expected.recorded_seconds, then)
                                                              : next.seconds;

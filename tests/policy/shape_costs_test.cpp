@@ -63,6 +63,47 @@ TEST(ShapeCosts, AProductMeansWhatAStreamingKernelMakesAtItsAddress) {
   for (const std::uint32_t shape : {2U, 3U, 5U}) EXPECT_EQ(shapes.at({shape}).touches.at(0).bytes, 8_MiB) << shape;
 }
 
+// Attention reads keys and values of a cache, each as a whole, in every step; a step appends to both at a place of its
+// own. What both name in every step is where a tensor ends.
+TEST(ShapeCosts, APlaceThatOneStepUsesIsNoEndOfATensor) {
+  for (const bool graph : {false, true}) {
+    std::vector<Event> events;
+    const auto add = [&events](EventBody body) { events.push_back({Nanoseconds(0), std::move(body)}); };
+    const Address cache{0x7000'0000'0000};
+    add(FunctionSeen{{1}, "attention"});
+    add(FunctionSeen{{2}, "append"});
+    add(AllocationSettled{{1}, cache, 64_MiB, Backing::managed, {}});
+    add(LaunchShapeSeen{{1}, {1}, 384, {{0, cache}, {1, cache + 32_MiB}}});
+    if (graph) add(GraphSeen{{1}, {{1}}});
+    for (std::uint32_t step = 0; step < 20; ++step) {
+      const Bytes place = Bytes((step + 100) * 4096);
+      add(LaunchShapeSeen{{2 + step}, {2}, 384, {{0, cache + place}, {1, cache + 32_MiB + place}}});
+      add(Launched{{2 + step}, {}});
+      graph ? add(GraphLaunched{{1}, {}}) : add(Launched{{1}, {}});
+    }
+    const ShapeCosts shapes = infer_shape_costs(events, {});
+    ASSERT_EQ(shapes.at({1}).touches.size(), 2U);
+    for (const PricedTouch& touch : shapes.at({1}).touches) EXPECT_EQ(touch.bytes, 32_MiB);
+    // One that is used as seldom ends at the next.
+    EXPECT_EQ(shapes.at({2}).touches.at(0).bytes, Bytes(4096));
+  }
+}
+
+// The second half of a split attention is told all that the first is, and reads a few KiB of it.
+TEST(ShapeCosts, WhatHbmCouldNotGiveInItsTimeAKernelDoesNotUse) {
+  std::vector<Event> events = recorded();
+  const CostTable costs;
+  const double all = static_cast<double>((8_MiB).count()) / costs.hbm;
+  for (const auto& [times_hbm, part] : {std::pair{1.2, 1.0}, {0.7, 1.0}, {0.1, 0.1}}) {
+    const Nanoseconds took(static_cast<std::int64_t>(all * times_hbm * 1e9));
+    events.push_back({Nanoseconds(0), KernelTimed{{4}, Nanoseconds(0), took}});
+    const PricedTouch touch = infer_shape_costs(events, costs).at({4}).touches.at(0);
+    EXPECT_EQ(touch.bytes, 8_MiB);
+    EXPECT_NEAR(touch.reads, part, 0.01) << times_hbm;
+    EXPECT_NEAR(touch.writes, 0.5 * part, 0.01) << times_hbm;
+  }
+}
+
 // A tensor that fills the first of three launches of one function over a list, and goes on in both others; then another
 // function over the same.
 TEST(ShapeCosts, ATensorThatSuccessiveLaunchesOverListsNameIsDoneInParts) {

@@ -102,6 +102,18 @@ TEST(Expectation, AClockThatRanAheadCorrectsNothing) {
   EXPECT_EQ(expectation_json(expected).at("corrected"), "clock_ran_ahead");
 }
 
+// A queue has an end: what went on for many times that was paced by the device.
+TEST(Expectation, AClockCannotRunAheadOfManyLaunches) {
+  const Expectation expected = expect_of(paced(10000), replayed(9000, 4, 1125, 0.5), replayed(9000, 4, 1125, 0.5));
+  EXPECT_NEAR(expected.recorded_seconds, 0.14, 1e-9);
+  EXPECT_NEAR(expected.seconds, 0.14, 1e-9);
+  EXPECT_EQ(expectation_json(expected).at("corrected"), "by_the_recording");
+  TraceEvents graphs = paced(10000);
+  graphs.events.push_back({Nanoseconds(), policy::GraphLaunched{{1}, {}}});
+  const Expectation unknown = expect_of(graphs, replayed(9000, 4, 1125, 0.5), replayed(9000, 4, 1125, 0.5));
+  EXPECT_EQ(expectation_json(unknown).at("corrected"), "clock_ran_ahead");
+}
+
 TEST(Expectation, ASimulatedDevicesClockCorrectsNothing) {
   TraceEvents trace = paced(40);
   trace.simulated = true;
