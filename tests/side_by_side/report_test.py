@@ -46,6 +46,17 @@ class Report(unittest.TestCase):
         # 7.5 of 8 GiB are in use; at half of 8 GiB 3.5 GiB must cross each way.
         self.assertIn("At 50%: 3.50 GiB must come in and 3.50 GiB go out a step", page)
 
+    def test_bare_is_the_fastest_of_its_runs(self):
+        result = made_up.result((1,))
+        result["steps"]["train_states/bare"]["seconds_a_step"]["median"] = 0.16
+        page = self.page(result)
+        self.assertIn("| - | bare, all of it fits | 100.0 |", page)
+        self.assertIn("| 65% | **Spillway adaptive** | 200.0 | 200.0 to 200.0 (5) | 2.00 |", page)
+        result["steps"]["train_states/bare/2"]["seconds_a_step"]["median"] = 0.2
+        page = self.page(result)
+        self.assertIn("| - | bare, all of it fits | 160.0 |", page)
+        self.assertIn("| 65% | **Spillway adaptive** | 200.0 | 200.0 to 200.0 (5) | 1.25 |", page)
+
     def test_where_all_fits_a_ratio_is_given(self):
         page = self.page(made_up.result((3,)))
         for name in ("without a budget", "with a budget that has room for all"):
