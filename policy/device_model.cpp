@@ -128,19 +128,15 @@ void DeviceModel::run_launch(double start) {
   const LaunchLoad load = owner_.load(head.number);
   const double reads = load.remote_read / costs_.link_in;
   const double writes = load.remote_write / costs_.link_out;
-  double remote = std::max({reads, writes, (load.remote_read + load.remote_write) / costs_.link_both});
-  // Moves that run meanwhile share the link: what overlaps takes twice as long, for both.
-  for (Lane* lane : {&in_, &out_}) {
-    if (!lane->running || lane->end <= start) continue;
-    const double own = lane == &in_ ? reads : writes;
-    const double overlap = std::min(own, lane->end - start);
-    remote += overlap;
-    lane->end += overlap;
-  }
+  const double remote = std::max({reads, writes, (load.remote_read + load.remote_write) / costs_.link_both});
   const double faults = load.faulted / costs_.fault_in + load.first_touched / costs_.fault_first_touch;
   const double compute = std::max(load.compute_seconds, costs_.launch / 2);
   const double took = std::max(compute, remote) + faults;
   launch_free_ = start + took;
+  link_share_ = remote / took;
+  for (Lane* lane : {&in_, &out_}) {
+    if (lane->running && lane->end > start) lane->end = end_of(*lane, start, lane->end - start);
+  }
   completed_ = head.number.value;
   ends_.emplace_back(completed_, launch_free_);
   if (ends_.size() > kEndsKept) ends_.pop_front();
@@ -157,7 +153,17 @@ void DeviceModel::start_move(Lane& lane, double start) {
   lane.job = chosen->job;
   lane.waiting.erase(chosen);
   lane.running = true;
-  lane.end = start + seconds(lane.job);
+  const double alone = seconds(lane.job);
+  const bool crosses = lane.job.way == MoveJob::Way::in || lane.job.way == MoveJob::Way::out;
+  const double beside = static_cast<double>(lane.job.bytes.count()) / costs_.move_beside_in_place;
+  lane.crawl = crosses && beside > alone ? alone / beside : 1;
+  lane.end = end_of(lane, start, alone);
+}
+
+double DeviceModel::end_of(const Lane& lane, double now, double left) const {
+  const double launch_left = std::max(0.0, launch_free_ - now);
+  const double speed = 1 - link_share_ * (1 - lane.crawl);
+  return now + std::min(left / speed, left + launch_left * (1 - speed));
 }
 
 void DeviceModel::end_move(Lane& lane) {

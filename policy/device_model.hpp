@@ -3,8 +3,8 @@
 //
 // Event driven: launches and moves are queued when the program or policy asks, and take effect in the order in which
 // the virtual device gets to them. So a launch sees the residency at the time it runs, not at the time it was enqueued.
-// Rules: a launch takes its compute time or the time its remote bytes need, whichever is longer; remote reads and
-// inward moves share the link's way in; faults stop the launch; move calls cost time by their size (CostTable).
+// Rules: a launch takes its compute time or the time its remote bytes need, whichever is longer; these have the link
+// first, and what moves meanwhile crawls; faults stop the launch; move calls cost time by their size (CostTable).
 #pragma once
 
 #include <cstdint>
@@ -94,7 +94,8 @@ class DeviceModel {
     std::deque<Waiting> waiting;
     bool running = false;
     MoveJob job;
-    double end = 0;  // of the running move, or when the lane became free
+    double crawl = 1;  // of the running move's speed, while a launch has all of the link
+    double end = 0;    // of the running move if launches leave it the link, or when the lane became free
   };
   struct Next {
     enum class What : std::uint8_t { nothing, launch, start_in, start_out, end_in, end_out, mark } what = What::nothing;
@@ -113,11 +114,14 @@ class DeviceModel {
   void start_move(Lane& lane, double start);
   void end_move(Lane& lane);
   [[nodiscard]] double seconds(const MoveJob& job) const;
+  // When a move is done that has `left` seconds to go from `now` on, were the link its own.
+  [[nodiscard]] double end_of(const Lane& lane, double now, double left) const;
 
   CostTable costs_;
   Owner owner_;
   std::deque<Queued> launches_;
   double launch_free_ = 0;       // when the last started launch ends
+  double link_share_ = 0;        // of its time, in which it uses the link
   std::uint64_t completed_ = 0;  // launches that have started; all before them have ended by launch_free_
   std::deque<std::pair<std::uint64_t, double>> ends_;  // recent launches and when they end
   Lane in_, out_;

@@ -60,15 +60,28 @@ TEST(DeviceModel, MovesBothWaysRunAtOnceAndOneLaneInTurn) {
   EXPECT_NEAR(m.ends[3], static_cast<double>((256_MiB).count()) / costs.move_out, 1e-9);
 }
 
-TEST(DeviceModel, AMoveAndRemoteReadsShareTheLink) {
+TEST(DeviceModel, MovesCrawlWhileLaunchesUseHostPagesInPlace) {
   Model m;
   const CostTable costs;
-  m.loads[1] = {0, 51e9 * 0.01, 0, 0, 0};
-  m.move(1, 1_GiB, MoveJob::Way::in);
-  m.model.launch({1}, Seconds(0.001));
+  m.loads[1] = {0, costs.link_in * 0.03, 0, 0, 0};
+  m.loads[2] = {0.02, costs.link_in * 0.01, 0, 0, 0};
+  m.move(1, 32_MiB, MoveJob::Way::in);
+  m.move(2, 32_MiB, MoveJob::Way::out);
+  m.move(3, 32_MiB, MoveJob::Way::in);
+  m.move(4, 1_GiB, MoveJob::Way::populate);
+  m.model.launch({1}, Seconds(0));
+  m.model.launch({2}, Seconds(0));
   m.model.finish();
-  EXPECT_NEAR(m.model.launches_end().count(), 0.001 + 0.02, 1e-6) << "half of the link while the move runs";
-  EXPECT_NEAR(m.ends[1], costs.bring_in(1_GiB, 1_GiB) + 0.01, 1e-6) << "and the move is as much later";
+  const auto bytes = static_cast<double>((32_MiB).count());
+  EXPECT_NEAR(m.model.launches_end().count(), 0.05, 1e-6) << "launches are as fast as without";
+  EXPECT_NEAR(m.ends[1], bytes / costs.move_beside_in_place, 1e-6) << "the launch has all of the link";
+  EXPECT_NEAR(m.ends[2], m.ends[1], 1e-6);
+  const double alone = costs.bring_in(32_MiB, 32_MiB);
+  const double crawl = alone / m.ends[1];
+  const double left = alone - (0.03 - m.ends[1]) * crawl;
+  EXPECT_NEAR(m.ends[3], 0.03 + left / (1 - 0.5 * (1 - crawl)), 1e-6) << "and then half of it";
+  const double populate = static_cast<double>((1_GiB).count()) / costs.populate;
+  EXPECT_NEAR(m.ends[4] - m.ends[3], populate, 1e-6) << "what fills memory needs no link";
 }
 
 TEST(DeviceModel, AMoveWaitsForItsLaunchAndOthersGoFirst) {
