@@ -31,9 +31,9 @@ struct CostTable {
   double drop_read_only = 50e9;    // dropping a duplicated range: no traffic, 20 us per MiB
   double stream_read_only = 28e9;  // prefetch in and drop, sustained
   double stream_dirty = 9.5e9;     // prefetch in and out, sustained
-  // Of moves, each way, while kernels use host pages in place; what these do is hardly slower. 310 moves of 32 MiB beside
-  // products that cross ten times, on an H200: a ninth of what the same moves did without. No row: probe does not
-  // measure it.
+  // Of moves, each way, while kernels use host pages in place; what these do is hardly slower. 310 moves of 32 MiB
+  // beside products that cross ten times, on an H200: a ninth of what the same moves did without. No row: probe does
+  // not measure it.
   double move_beside_in_place = 1.7e9;
 
   friend bool operator==(const CostTable&, const CostTable&) = default;

@@ -155,7 +155,7 @@ void Engine::State::on(const Mapped& event) {
 void Engine::State::on(const MoveFinished& event) {
   const auto finished = residency.finish_move(event.decision, event.outcome);
   if (!finished) return;  // of an allocation that was freed meanwhile
-  if (mode) mode->moved(*finished, event.outcome);
+  if (mode) mode->moved(*finished, event.outcome, now);
 }
 
 Bytes Engine::State::window(const Device& device) const {

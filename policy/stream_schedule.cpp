@@ -1,274 +1,196 @@
 #include "policy/stream_schedule.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <numeric>
+
+#include "policy/device_model.hpp"
 
 namespace spillway::policy {
 namespace {
 
-// A turn must save this part of the time that its moves take on the link, though they overlap with launches: estimates
-// err, and what is moving cannot be used for anything else.
-constexpr double kPriceOfMoves = 0.1;
-constexpr Bytes kBatch = 32_MiB;
-constexpr std::size_t kMostTurns = 1024;  // that are looked at
-constexpr std::size_t kMostPauses = 1024;
+// A turn must save this part of the time that its moves take on a link of their own, though they overlap with launches:
+// estimates err, and what is moving cannot be used for anything else. And the same with crawling moves in mind.
+constexpr std::array kPrices{0.1, 0.4, 1.0};
+constexpr std::size_t kMostPieces = 1024;  // that could come in, and that could leave
+// Iterations that are run: those that count come after the first, which begin with the layout.
+constexpr std::uint64_t kFirst = 4;
+constexpr std::uint64_t kCounted = 2;
 
-// One part of an iteration that uses a piece on the host.
-struct Turn {
-  std::uint32_t piece = 0;
-  std::uint32_t first = 0;   // stretch
-  std::uint32_t length = 0;  // stretches
-  double saves = 0;          // seconds on the link, were nothing hidden
-};
+StretchMask stretch_mask(std::uint32_t stretch) { return StretchMask{1} << stretch; }
 
-class Scheduler {
- public:
-  Scheduler(std::span<const StreamPiece> pieces, std::span<const Stretch> stretches, Bytes room, const CostTable& costs)
-      : pieces_(pieces),
-        costs_(costs),
-        count_(static_cast<std::uint32_t>(stretches.size())),
-        stretches_(stretches.begin(), stretches.end()),
-        in_(count_),
-        out_(count_),
-        held_(count_) {
-    const StretchMask all = all_stretches(count_);
-    Bytes resident;
-    for (const StreamPiece& piece : pieces_) {
-      plan_.in_hbm.push_back(piece.in_hbm ? all : 0);
-      used_.push_back(0);
-      for (std::uint32_t k = 0; k < count_; ++k) {
-        if (piece.seconds[k] > 0) used_.back() |= bit(k);
-      }
-      if (piece.in_hbm) resident += piece.bytes;
+// What is used with at most one stretch between is used in one turn: nothing could be gained in between.
+TurnPiece turns_of(const StreamPiece& piece, std::uint32_t count, double price) {
+  TurnPiece turns{piece.bytes, 0, 0, std::clamp(piece.least_lead, 1U, count - 3)};
+  for (std::uint32_t k = 0; k < count; ++k) {
+    if (piece.seconds[k] > 0) turns.used |= stretch_mask(k);
+  }
+  const auto used = [&](std::uint32_t k) { return (turns.used & stretch_mask(k % count)) != 0; };
+  for (std::uint32_t first = 0; first < count; ++first) {
+    if (!used(first) || used(first + count - 1) || used(first + count - 2)) continue;
+    double saves = 0;
+    StretchMask turn = 0;
+    std::uint32_t unused = 0, length = 0;
+    for (std::uint32_t step = 0; step < count && unused < 2; ++step) {
+      const std::uint32_t k = (first + step) % count;
+      saves += piece.seconds[k];
+      unused = used(k) ? 0 : unused + 1;
+      if (unused == 0) turn |= stretch_mask(k), length = step + 1;
     }
-    std::fill(held_.begin(), held_.end(), resident);
-    limit_ = resident + room;
-    pauses_ = all_pauses();
-    if (pauses_.size() > kMostPauses) pauses_.resize(kMostPauses);
-    plan_.seconds_before = plan_.seconds_after = total();
+    // One to come in, one to leave.
+    if (saves > price && length + 3 < count) turns.turns |= turn;
+  }
+  return turns;
+}
+
+// Some iterations on the device model; one launch stands for a stretch.
+class Rehearsal {
+ public:
+  Rehearsal(std::span<const StreamPiece> pieces, const StreamSchedule& plan, std::span<const Stretch> stretches,
+            const CostTable& costs)
+      : costs_(costs), stretches_(stretches.begin(), stretches.end()), link_(stretches.size()) {
+    std::vector<TurnPiece> turns;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (plan.pieces[i].turns == 0) continue;
+      pieces_.push_back(&pieces[i]);
+      places_.push_back(pieces[i].in_hbm ? TurnPlace::in_hbm : TurnPlace::host);
+      turns.push_back(plan.pieces[i]);
+    }
+    chooser_ = TurnChooser(std::move(turns), plan.seconds, plan.limit, costs);
+    for (std::size_t k = 0; k < link_.size(); ++k) link_[k] = stretches_[k].link;
   }
 
-  StreamSchedule run() {
-    std::vector<Turn> turns = all_turns();
-    if (turns.size() > kMostTurns) turns.resize(kMostTurns);
-    // What had no room at first may have it now.
-    for (int pass = 0; pass < 2; ++pass) {
-      for (const Turn& turn : turns) {
-        if ((plan_.in_hbm[turn.piece] & bit(turn.first)) == 0) take(turn);
-      }
+  void run(StreamSchedule& plan) {
+    const std::uint64_t count = stretches_.size();
+    const std::uint64_t all = (kFirst + kCounted) * count;
+    for (std::uint64_t launch = 1; launch <= all; ++launch) {
+      model_.launch({launch}, {});
+      model_.mark({launch}, {});
     }
-    plan_.seconds_after = total();
-    return std::move(plan_);
+    choose({});
+    model_.finish();
+    plan.seconds_after = (ended_ - counted_from_) / kCounted;
+    plan.turns = static_cast<std::uint32_t>(turns_ / kCounted);
+    plan.moved = Bytes(moved_.count() / kCounted);
   }
 
  private:
-  [[nodiscard]] static StretchMask bit(std::uint32_t stretch) { return StretchMask{1} << stretch; }
-  [[nodiscard]] std::uint32_t after(std::uint32_t stretch, std::uint32_t by = 1) const {
-    return (stretch + by) % count_;
-  }
-  [[nodiscard]] std::uint32_t before(std::uint32_t stretch) const { return (stretch + count_ - 1) % count_; }
-  [[nodiscard]] double bring_in(Bytes bytes) const { return costs_.bring_in(bytes, std::max(bytes, kBatch)); }
-  [[nodiscard]] double send_out(Bytes bytes) const { return static_cast<double>(bytes.count()) / costs_.move_out; }
+  static Nanoseconds nanoseconds(Seconds time) { return Nanoseconds(static_cast<std::int64_t>(time.count() * 1e9)); }
+  [[nodiscard]] bool counts(LaunchNumber launch) const { return launch.value >= kFirst * stretches_.size(); }
 
-  static double lasts(const Stretch& stretch, double in, double out) {
-    return std::max({stretch.compute + stretch.stall, stretch.link + in, out});
-  }
-  static double total(const std::vector<Stretch>& stretches, const std::vector<double>& in,
-                      const std::vector<double>& out) {
-    double sum = 0;
-    for (std::size_t k = 0; k < stretches.size(); ++k) sum += lasts(stretches[k], in[k], out[k]);
-    return sum;
-  }
-  [[nodiscard]] double total() const { return total(stretches_, in_, out_); }
-
-  // Uses with at most one stretch between them are one turn: nothing could be gained in between.
-  [[nodiscard]] std::vector<Turn> all_turns() const {
-    std::vector<Turn> turns;
-    for (std::uint32_t piece = 0; piece < pieces_.size(); ++piece) {
-      if (pieces_[piece].in_hbm || !pieces_[piece].may_move || used_[piece] == 0) continue;
-      for (std::uint32_t first = 0; first < count_; ++first) {
-        if (!begins(piece, first)) continue;
-        Turn turn{piece, first, 0, 0};
-        std::uint32_t unused = 0;
-        for (std::uint32_t step = 0; step < count_ && unused < 2; ++step) {
-          const std::uint32_t k = after(first, step);
-          unused = (used_[piece] & bit(k)) == 0 ? unused + 1 : 0;
-          if (unused == 0) turn.length = step + 1;
-          turn.saves += pieces_[piece].seconds[k];
-        }
-        if (turn.saves <= kPriceOfMoves * (bring_in(pieces_[piece].bytes) + send_out(pieces_[piece].bytes))) continue;
-        // One to come in, one to leave.
-        if (turn.length + 3 < count_) turns.push_back(turn);
-      }
-    }
-    const auto density = [this](const Turn& turn) {
-      return turn.saves / (static_cast<double>(pieces_[turn.piece].bytes.count()) * (turn.length + 2));
-    };
-    std::stable_sort(turns.begin(), turns.end(),
-                     [&density](const Turn& a, const Turn& b) { return density(a) > density(b); });
-    return turns;
-  }
-  [[nodiscard]] bool begins(std::uint32_t piece, std::uint32_t k) const {
-    return (used_[piece] & bit(k)) != 0 && (used_[piece] & (bit(before(k)) | bit(before(before(k))))) == 0;
+  // What launches wait for grows and shrinks with what they use in place.
+  LaunchLoad load(LaunchNumber launch) {
+    const std::size_t k = (launch.value - 1) % stretches_.size();
+    const Stretch& stretch = stretches_[k];
+    const double link = std::max(0.0, link_[k]);
+    const double stall = link > stretch.link ? stretch.stall + link - stretch.link
+                                             : stretch.stall * link / std::max(stretch.link, 1e-12);
+    LaunchLoad load;
+    load.compute_seconds = stretch.compute + stall;
+    load.remote_read = std::min(link, load.compute_seconds) * costs_.link_in;
+    return load;
   }
 
-  // Stretches of an iteration in which nothing uses a piece that is in HBM: it may leave in the first of them, and come
-  // back in the last.
-  struct Pause {
-    std::uint32_t piece = 0;
-    std::uint32_t first = 0;
-    std::uint32_t length = 0;
-    bool lent = false;
-  };
-  [[nodiscard]] std::vector<Pause> all_pauses() const {
-    std::vector<Pause> pauses;
-    for (std::uint32_t piece = 0; piece < pieces_.size(); ++piece) {
-      if (!pieces_[piece].in_hbm || !pieces_[piece].may_move || used_[piece] == 0) continue;
-      for (std::uint32_t first = 0; first < count_; ++first) {
-        if ((used_[piece] & bit(first)) != 0 || (used_[piece] & bit(before(first))) == 0) continue;
-        std::uint32_t length = 0;
-        while ((used_[piece] & bit(after(first, length))) == 0) ++length;
-        // One to leave, one to come back.
-        if (length > 2) pauses.push_back({piece, first, length, false});
-      }
-    }
-    std::stable_sort(pauses.begin(), pauses.end(), [](const Pause& a, const Pause& b) { return a.length > b.length; });
-    return pauses;
+  void passed(LaunchNumber launch, Seconds at) {
+    const std::uint64_t count = stretches_.size();
+    if (launch.value == kFirst * count) counted_from_ = at.count();
+    ended_ = at.count();
+    reached_ = launch;
+    chooser_.reached(static_cast<std::uint32_t>(launch.value % count), 0, nanoseconds(at));
+    choose(at);
   }
 
-  // How things would be with one turn more.
-  struct Offer {
-    Turn turn;
-    std::uint32_t comes = 0;   // stretch
-    std::uint32_t length = 0;  // stretches from there in which it holds room, the one in which it leaves included
-    double gain = 0;
-    Bytes moved;
-    std::vector<Pause*> lent;
-    std::vector<Stretch> stretches;
-    std::vector<double> in, out;
-  };
-
-  // What it lacks of room is lent by pieces that pause.
-  bool find_room(Offer& offer) {
-    const Bytes bytes = pieces_[offer.turn.piece].bytes;
-    std::vector<Bytes> missing(offer.length);
-    std::uint32_t lacking = 0;
-    for (std::uint32_t step = 0; step < offer.length; ++step) {
-      missing[step] = (held_[after(offer.comes, step)] + bytes).saturating_minus(limit_);
-      if (missing[step] > Bytes()) ++lacking;
-    }
-    for (std::size_t i = 0; i < 2 * pauses_.size() && lacking > 0; ++i) {
-      Pause& pause = pauses_[i % pauses_.size()];
-      if (pause.lent || std::find(offer.lent.begin(), offer.lent.end(), &pause) != offer.lent.end()) continue;
-      const Bytes room = pieces_[pause.piece].bytes;
-      std::uint32_t helps = 0;
-      each_free(pause, offer, [&](std::uint32_t step) { helps += missing[step] > Bytes() ? 1U : 0U; });
-      // First those that do for all of it.
-      if (helps < (i < pauses_.size() ? lacking : 1)) continue;
-      offer.lent.push_back(&pause);
-      each_free(pause, offer, [&](std::uint32_t step) {
-        if (missing[step] > Bytes() && missing[step] <= room) --lacking;
-        missing[step] = missing[step].saturating_minus(room);
-      });
-    }
-    return lacking == 0;
-  }
-  // Steps of the offer for which the pause gives room.
-  template <class Visit>
-  void each_free(const Pause& pause, const Offer& offer, const Visit& visit) const {
-    for (std::uint32_t step = 0; step < offer.length; ++step) {
-      const std::uint32_t into = (after(offer.comes, step) + count_ - pause.first) % count_;
-      if (into >= 1 && into + 1 < pause.length) visit(step);
-    }
+  void finished(DecisionId move, Seconds at) {
+    const auto piece = static_cast<std::uint32_t>(move.value - 1);
+    const bool in = places_[piece] == TurnPlace::coming;
+    places_[piece] = in ? TurnPlace::in_hbm : TurnPlace::host;
+    for (std::size_t k = 0; k < link_.size(); ++k) link_[k] += (in ? -1.0 : 1.0) * pieces_[piece]->seconds[k];
+    chooser_.moved(pieces_[piece]->bytes, places_[piece], nanoseconds(at));
+    choose(at);
   }
 
-  std::optional<Offer> offer(const Turn& turn, std::uint32_t lead, std::uint32_t stay) {
-    const StreamPiece& piece = pieces_[turn.piece];
-    Offer made;
-    made.turn = turn;
-    made.comes = (turn.first + count_ - lead) % count_;
-    made.length = lead + turn.length + stay;
-    if (made.length + 1 >= count_) return std::nullopt;
-    // Two turns of a piece that meet would be one.
-    for (std::uint32_t step = 0; step <= made.length; ++step) {
-      if ((plan_.in_hbm[turn.piece] & bit(after(before(made.comes), step))) != 0) return std::nullopt;
-    }
-    made.stretches = stretches_;
-    made.in = in_;
-    made.out = out_;
-    // What launches wait for shrinks with what they use in place.
-    for (std::uint32_t step = 1; step + 1 < made.length; ++step) {
-      const std::uint32_t k = after(made.comes, step);
-      Stretch& stretch = made.stretches[k];
-      const double seconds = std::min<double>(piece.seconds[k], stretch.link);
-      if (seconds <= 0) continue;
-      stretch.stall *= 1 - seconds / stretch.link;
-      stretch.link -= seconds;
-    }
-    const auto cross = [&](Bytes bytes, std::uint32_t in, std::uint32_t out) {
-      made.in[in] += bring_in(bytes);
-      made.out[out] += send_out(bytes);
-      made.moved += bytes + bytes;
-      return bring_in(bytes) + send_out(bytes);
-    };
-    double moves = cross(piece.bytes, made.comes, after(made.comes, made.length - 1));
-    const auto gain = [&] { return total() - total(made.stretches, made.in, made.out) - kPriceOfMoves * moves; };
-    // What has no use for room needs none.
-    if (gain() <= 0 || !find_room(made)) return std::nullopt;
-    for (const Pause* pause : made.lent)
-      moves += cross(pieces_[pause->piece].bytes, after(pause->first, pause->length - 1), pause->first);
-    made.gain = gain();
-    return made;
+  void choose(Seconds at) {
+    if (reached_.value == (kFirst + kCounted) * stretches_.size()) return;
+    const TurnChooser::Choice choice = chooser_.choose(places_, nanoseconds(at));
+    for (const std::uint32_t piece : choice.out) move(piece, MoveJob::Way::out, at);
+    for (const std::uint32_t piece : choice.in) move(piece, MoveJob::Way::in, at);
   }
 
-  void take(const Turn& turn) {
-    std::optional<Offer> best;
-    // As early as a rule wants it, as far as an iteration has room for that.
-    const std::uint32_t most = count_ - turn.length - 3;
-    const std::uint32_t least = std::clamp(pieces_[turn.piece].least_lead, 1U, most);
-    for (const std::uint32_t lead : {least, least + 1, least + 3, least + 7}) {
-      for (const std::uint32_t stay : {1U, 2U}) {
-        std::optional<Offer> one = offer(turn, lead, stay);
-        if (one && one->gain > 0 && (!best || one->gain * best->length > best->gain * one->length))
-          best = std::move(one);
-      }
-    }
-    if (!best) return;
-    stretches_ = std::move(best->stretches);
-    in_ = std::move(best->in);
-    out_ = std::move(best->out);
-    for (std::uint32_t step = 0; step < best->length; ++step) {
-      held_[after(best->comes, step)] += pieces_[turn.piece].bytes;
-      if (step + 1 < best->length) plan_.in_hbm[turn.piece] |= bit(after(best->comes, step));
-    }
-    for (Pause* pause : best->lent) {
-      pause->lent = true;
-      for (std::uint32_t step = 0; step + 1 < pause->length; ++step) {
-        if (step > 0) held_[after(pause->first, step)] -= pieces_[pause->piece].bytes;
-        plan_.in_hbm[pause->piece] &= ~bit(after(pause->first, step));
-      }
-    }
-    plan_.moved += best->moved;
-    ++plan_.turns;
+  void move(std::uint32_t piece, MoveJob::Way way, Seconds at) {
+    MoveJob job;
+    job.decision = {piece + std::uint64_t{1}};
+    job.bytes = pieces_[piece]->bytes;
+    job.way = way;
+    places_[piece] = way == MoveJob::Way::in ? TurnPlace::coming : TurnPlace::leaving;
+    model_.move(job, at);
+    if (!counts(reached_)) return;
+    moved_ += job.bytes;
+    turns_ += way == MoveJob::Way::in ? 1 : 0;
   }
 
-  std::span<const StreamPiece> pieces_;
   const CostTable& costs_;
-  std::uint32_t count_;
+  std::vector<const StreamPiece*> pieces_;  // those that take turns
+  std::vector<TurnPlace> places_;
   std::vector<Stretch> stretches_;
-  std::vector<double> in_, out_;  // seconds of moves, by stretch
-  std::vector<Bytes> held_;       // by stretch
-  Bytes limit_;
-  std::vector<StretchMask> used_;  // by piece
-  std::vector<Pause> pauses_;      // longest first: what is away for long has room for several turns
-  StreamSchedule plan_;
+  std::vector<double> link_;  // by stretch, where things are now
+  TurnChooser chooser_;
+  DeviceModel model_{costs_,
+                     {[this](LaunchNumber launch) { return load(launch); },
+                      [this](DecisionId move, Seconds at) { finished(move, at); },
+                      [this](LaunchNumber launch, Seconds at) { passed(launch, at); }}};
+  LaunchNumber reached_;
+  double counted_from_ = 0, ended_ = 0;
+  Bytes moved_;
+  std::uint64_t turns_ = 0;
 };
+
+// Of each kind those that save most a byte.
+void leave_out(std::span<const StreamPiece> pieces, std::vector<TurnPiece>& turns) {
+  for (const bool in_hbm : {false, true}) {
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (turns[i].turns == 0 || pieces[i].in_hbm != in_hbm) continue;
+      const double saves = std::accumulate(pieces[i].seconds.begin(), pieces[i].seconds.end(), 0.0);
+      order.emplace_back(-saves / static_cast<double>(pieces[i].bytes.count()), i);
+    }
+    std::sort(order.begin(), order.end());
+    for (std::size_t at = kMostPieces; at < order.size(); ++at) turns[order[at].second].turns = 0;
+  }
+}
 
 }  // namespace
 
 StreamSchedule plan_streaming(std::span<const StreamPiece> pieces, std::span<const Stretch> stretches, Bytes room,
                               const CostTable& costs) {
-  return Scheduler(pieces, stretches, room, costs).run();
+  const auto count = static_cast<std::uint32_t>(stretches.size());
+  StreamSchedule best;
+  best.pieces.resize(pieces.size());
+  for (const Stretch& stretch : stretches) {
+    best.seconds.push_back(stretch.compute + stretch.stall);
+    best.seconds_before += best.seconds.back();
+  }
+  best.seconds_after = best.seconds_before;
+  const StreamSchedule still = best;
+  for (const double price : kPrices) {
+    StreamSchedule plan = still;
+    plan.limit = room;
+    bool comes = false;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const StreamPiece& piece = pieces[i];
+      const auto bytes = static_cast<double>(piece.bytes.count());
+      const double moves = costs.bring_in(piece.bytes, std::max(piece.bytes, 32_MiB)) + bytes / costs.move_out;
+      if (piece.may_move) plan.pieces[i] = turns_of(piece, count, price * moves);
+    }
+    leave_out(pieces, plan.pieces);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (plan.pieces[i].turns == 0) continue;
+      if (pieces[i].in_hbm) plan.limit += pieces[i].bytes;
+      comes = comes || !pieces[i].in_hbm;
+    }
+    if (!comes) continue;
+    Rehearsal(pieces, plan, stretches, costs).run(plan);
+    if (plan.turns > 0 && plan.seconds_after < best.seconds_after) best = std::move(plan);
+  }
+  return best;
 }
 
 }  // namespace spillway::policy

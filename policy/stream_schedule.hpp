@@ -1,14 +1,14 @@
-// Streaming ahead of use: which pieces of memory take turns in HBM within one iteration.
+// Streaming ahead of use: which pieces of memory take turns in HBM within one iteration, and what comes of it.
 //
 // An iteration that repeats is cut into stretches. Where the planner's layout leaves a piece on the host which one part
-// of the iteration uses many times, it may come in one stretch before that part and leave in the one after, in the room
-// of pieces that nothing uses meanwhile and that are back one stretch before their next use. Moves overlap with
-// launches; so a stretch is taken to last as long as its launches, or as the link inward, or as the lane outward is
-// busy, whichever is longest, and a turn is taken if the stretches together get shorter by more than a part of what its
-// moves take. Greedy: turns that save most a byte and stretch first. It is Belady's question with use in place and
-// the way back counted, answered for turns only: the layout itself is not changed.
+// of the iteration uses many times, it may come in before that part, in the room of one that nothing uses meanwhile
+// (policy/turn_chooser.hpp). Who takes part is decided here, and what an iteration would then take is found by doing
+// it: some iterations are run on the device model, by the same choices, with what is left in place and what moves in
+// each other's way. What is worth coming in for is tried at some prices: where moves crawl, only uses that cross many
+// times are worth them.
 //
-// Cost: the densest turns and the longest pauses are looked at, so many of each: 0.2 s at most, for any size of memory.
+// Cost: of the pieces that could come in and those that could leave, so many each; 0.2 s at most, for any size of
+// memory.
 #pragma once
 
 #include <array>
@@ -18,23 +18,17 @@
 
 #include "policy/cost_table.hpp"
 #include "policy/residency.hpp"
+#include "policy/turn_chooser.hpp"
 #include "policy/units.hpp"
 
 namespace spillway::policy {
-
-inline constexpr std::size_t kMostStretches = 64;
-// Bit k is stretch k.
-using StretchMask = std::uint64_t;
-constexpr StretchMask all_stretches(std::size_t count) {
-  return count >= kMostStretches ? ~StretchMask{0} : (StretchMask{1} << count) - 1;
-}
 
 struct StreamPiece {
   ChunkRange range;
   Bytes bytes;
   bool in_hbm = false;  // in the layout, all through the iteration
   bool may_move = true;
-  std::uint32_t least_lead = 1;  // stretches before its use in which it comes in, at least, if there are so many
+  std::uint32_t least_lead = 1;                 // stretches before its use by which it is there, at least
   std::array<float, kMostStretches> seconds{};  // what its uses would cost in place, by stretch
 };
 
@@ -46,11 +40,13 @@ struct Stretch {
 };
 
 struct StreamSchedule {
-  std::vector<StretchMask> in_hbm;  // by piece: when it is in HBM, or on its way
-  double seconds_before = 0;        // of an iteration, as it is estimated without streaming
-  double seconds_after = 0;         // and with it
-  Bytes moved;                      // in an iteration, both ways
-  std::uint32_t turns = 0;          // pieces that come in for a part of it
+  std::vector<TurnPiece> pieces;  // all; with no turns they stay where they are
+  std::vector<double> seconds;    // of the stretches, in the layout
+  Bytes limit;                    // what those that take turns may hold together
+  double seconds_before = 0;      // of an iteration, as it is estimated without streaming
+  double seconds_after = 0;       // and with it
+  Bytes moved;                    // in an iteration, both ways
+  std::uint32_t turns = 0;        // pieces that come in, in an iteration
 };
 
 // `room`: bytes that may come in before anything leaves.

@@ -46,7 +46,7 @@ class Adaptive : public Arrival {
   void settled(const Allocation& allocation) override;
   void used(const Use& use) override;
   void freeing(const Allocation& allocation) override;
-  void moved(const FinishedMove& move, MoveOutcome outcome) override;
+  void moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) override;
   void heard(const Event& event) override;
   // Least worth first, once something is known.
   void make_room(DeviceIndex device, Bytes bytes) override;
@@ -61,7 +61,7 @@ class Adaptive : public Arrival {
  private:
   // Rounds from one plan to the next, once the layout is settled, and where streaming would have to be interrupted.
   static constexpr std::uint64_t kSettledEvery = 16;
-  static constexpr std::uint64_t kStreamingEvery = 256;
+  static constexpr std::uint64_t kStreamingEvery = 1024;
 
   struct PlannedMove {
     ChunkRange range;

@@ -55,7 +55,7 @@ void Adaptive::pump() {
   }
 }
 
-void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
+void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) {
   sparse_.moved(move, outcome);
   last_moved_[move.range.allocation] = forecast_.launches().value;
   const auto ours = std::find_if(open_.begin(), open_.end(), [&move](const PlannedMove& planned) {
@@ -63,6 +63,8 @@ void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome) {
   });
   if (ours == open_.end()) return;
   open_.erase(ours);
+  const auto turns = streaming_.moved(move, outcome, now);
+  if (turns) return turn(*turns, Reason::turn);
   pump();
 }
 

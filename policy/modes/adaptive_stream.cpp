@@ -13,7 +13,7 @@ namespace {
 constexpr double kLeastStretchSeconds = 2e-3;
 // Iterations that one after the other use the same memory in the same way, this much of it.
 constexpr double kAlikeIterations = 0.8;
-constexpr double kLeastGain = 0.05;  // of the time, as it is estimated
+constexpr double kLeastGain = 0.03;  // of the time, as it is estimated
 constexpr std::uint32_t kMostLooks = 8;
 constexpr std::uint64_t kHoldAfterFailure = 128;  // rounds, once for each failure so far
 constexpr float kAlikeChunks = 0.05F;
@@ -89,16 +89,15 @@ void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std
       stream_pieces(device, needs, std::max<std::uint64_t>(length.count() / starts.size(), 1));
   const std::vector<Stretch> stretches = stretch_times(launches, starts);
   const Bytes reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
-  const StreamSchedule schedule =
-      plan_streaming(pieces, stretches, books_.room(device).saturating_minus(reserve), costs_);
+  StreamSchedule schedule = plan_streaming(pieces, stretches, books_.room(device).saturating_minus(reserve), costs_);
   if (schedule.turns == 0 || schedule.seconds_after > schedule.seconds_before * (1 - kLeastGain)) return;
   Streaming::Plan plan;
   plan.starts = starts;
+  plan.seconds = std::move(schedule.seconds);
   plan.length = length;
-  const StretchMask all = all_stretches(starts.size());
+  plan.limit = schedule.limit;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const StretchMask mask = schedule.in_hbm[i];
-    if (mask != (pieces[i].in_hbm ? all : 0)) plan.pieces.push_back({pieces[i].range, mask, pieces[i].in_hbm});
+    if (schedule.pieces[i].turns != 0) plan.pieces.push_back({pieces[i].range, schedule.pieces[i], pieces[i].in_hbm});
   }
   const auto milliseconds = [](double seconds) { return std::to_string(std::lround(seconds * 1e3)) + " ms"; };
   writer_.note({}, {}, {},

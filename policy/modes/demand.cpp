@@ -68,7 +68,7 @@ void Demand::freeing(const Allocation& allocation) {
   std::erase_if(pending_, of_it);
 }
 
-void Demand::moved(const FinishedMove& move, MoveOutcome outcome) {
+void Demand::moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds) {
   const Allocation* allocation = books_.allocations.find(move.range.allocation);
   const bool freed = allocation == nullptr || allocation->life != AllocationLife::live;
   if (outcome != MoveOutcome::done && !freed) {

@@ -23,7 +23,7 @@ class Demand : public Mode {
   void settled(const Allocation& allocation) override;
   void used(const Use& use) override;
   void freeing(const Allocation& allocation) override;
-  void moved(const FinishedMove& move, MoveOutcome outcome) override;
+  void moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) override;
   // Memory that is gone takes its moves along, and nobody tells of those.
   void heard(const Event& event) override {
     if (std::holds_alternative<Freed>(event.body) && !pending_.empty()) admit_pending();

@@ -101,7 +101,9 @@ class Mode {
   virtual void settled(const Allocation& allocation) = 0;
   virtual void used(const Use& use) = 0;
   virtual void freeing(const Allocation& allocation) { (void)allocation; }
-  virtual void moved(const FinishedMove& move, MoveOutcome outcome) { (void)move, (void)outcome; }
+  virtual void moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) {
+    (void)move, (void)outcome, (void)now;
+  }
   // Everything else a mode may learn from: functions, shapes, telemetry, time.
   virtual void heard(const Event& event) { (void)event; }
   // Launches of the iteration that was found; zero if there is none.

@@ -14,16 +14,17 @@ constexpr std::size_t kMostOrigins = 1024;
 constexpr double kMeasuredSeconds = 0.2;
 constexpr std::uint32_t kMeasuredSchedules = 4;
 // Schedules with turns that do not count: the first begins with what was there without, and sends out for the first
-// time.
-constexpr std::uint64_t kWarmUp = 2;
+// time; with each, less is in place, and what moves is faster.
+constexpr std::uint64_t kWarmUp = 4;
 constexpr double kMustHelp = 0.98;  // a schedule with turns, of one without, at most
-
-StretchMask bit(std::uint32_t stretch) { return StretchMask{1} << stretch; }
 
 }  // namespace
 
 void Streaming::begin(Plan plan, LaunchNumber launch) {
   plan_ = std::move(plan);
+  std::vector<TurnPiece> pieces;
+  for (const Piece& piece : plan_.pieces) pieces.push_back(piece.turns);
+  chooser_ = TurnChooser(std::move(pieces), plan_.seconds, plan_.limit, books_.costs);
   origins_ = {launch};
   stretch_.reset();
   phase_ = Phase::measuring;
@@ -56,9 +57,20 @@ std::optional<Streaming::Turns> Streaming::passed(const MarkPassed& mark, Nanose
   const auto position = static_cast<std::uint32_t>((mark.launch.value - origins_.front().value) % plan_.length.count());
   const auto next = std::upper_bound(plan_.starts.begin(), plan_.starts.end(), position);
   const auto stretch = static_cast<std::uint32_t>(next - plan_.starts.begin()) - 1;
-  if (phase_ == Phase::measuring || phase_ == Phase::failed || stretch_ == stretch) return std::nullopt;
+  const std::uint64_t end = stretch + 1 < plan_.starts.size() ? plan_.starts[stretch + 1] : plan_.length.count();
+  const double into = position - plan_.starts[stretch];
+  chooser_.reached(stretch, into / static_cast<double>(end - plan_.starts[stretch]), now);
+  if (!taking_turns() || stretch_ == stretch) return std::nullopt;
   stretch_ = stretch;
-  return turns(stretch);
+  return turns(now);
+}
+
+std::optional<Streaming::Turns> Streaming::moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) {
+  const auto is = [&move](const Piece& piece) { return piece.range == move.range; };
+  if (!taking_turns() || !std::any_of(plan_.pieces.begin(), plan_.pieces.end(), is)) return std::nullopt;
+  if (outcome == MoveOutcome::done)
+    chooser_.moved(move.bytes, in_hbm(move.to) ? TurnPlace::in_hbm : TurnPlace::host, now);
+  return turns(now);
 }
 
 void Streaming::measure(LaunchNumber launch, Nanoseconds now) {
@@ -86,8 +98,12 @@ void Streaming::measure(LaunchNumber launch, Nanoseconds now) {
 
 void Streaming::freeing(AllocationId allocation) {
   if (!active()) return;
-  std::erase_if(plan_.pieces, [allocation](const Piece& piece) { return piece.range.allocation == allocation; });
-  if (!active()) end();  // launches need leave no marks any more
+  // The others keep their numbers.
+  for (Piece& piece : plan_.pieces) {
+    if (piece.range.allocation == allocation) piece.range = {};
+  }
+  const auto gone = [](const Piece& piece) { return !piece.range.allocation; };
+  if (std::all_of(plan_.pieces.begin(), plan_.pieces.end(), gone)) end();  // launches need leave no marks any more
 }
 
 Streaming::Turns Streaming::end() {
@@ -99,36 +115,31 @@ Streaming::Turns Streaming::end() {
 
 Streaming::Turns Streaming::back_to_layout() {
   Turns back;
-  for (const Piece& piece : plan_.pieces) add(piece.range, piece.in_layout, back);
+  for (const Piece& piece : plan_.pieces) {
+    const TurnPlace at = place(piece.range);
+    if (at == TurnPlace::host && piece.in_layout) back.in.push_back(piece.range);
+    if (at == TurnPlace::in_hbm && !piece.in_layout) back.out.push_back(piece.range);
+  }
   plan_ = {};
   return back;
 }
 
-// Stretches since it has to be there.
-std::uint32_t Streaming::lateness(const Piece& piece, std::uint32_t stretch) const {
-  const auto count = static_cast<std::uint32_t>(plan_.starts.size());
-  std::uint32_t late = 0;
-  while (late < count && (piece.in_hbm & bit((stretch + count - late) % count)) != 0) ++late;
-  return late;
-}
-
-void Streaming::add(const ChunkRange& range, bool wanted, Turns& turns) const {
-  if (!books_.residency.holds(range.allocation)) return;
+TurnPlace Streaming::place(const ChunkRange& range) const {
+  if (!books_.residency.holds(range.allocation)) return TurnPlace::gone;
   const std::vector<Chunk>& chunks = books_.residency.chunks(range.allocation);
-  if (range.first.value >= chunks.size()) return;
+  if (range.first.value >= chunks.size()) return TurnPlace::gone;
   const Chunk& first = chunks[range.first.value];
-  if (first.moving || in_hbm(first.at) == wanted) return;
-  (wanted ? turns.in : turns.out).push_back(range);
+  if (in_hbm(first.at)) return first.moving ? TurnPlace::leaving : TurnPlace::in_hbm;
+  return first.moving ? TurnPlace::coming : TurnPlace::host;
 }
 
-Streaming::Turns Streaming::turns(std::uint32_t stretch) const {
-  std::vector<const Piece*> order;
-  for (const Piece& piece : plan_.pieces) order.push_back(&piece);
-  std::stable_sort(order.begin(), order.end(), [this, stretch](const Piece* a, const Piece* b) {
-    return lateness(*a, stretch) > lateness(*b, stretch);
-  });
+Streaming::Turns Streaming::turns(Nanoseconds now) {
+  std::vector<TurnPlace> places;
+  for (const Piece& piece : plan_.pieces) places.push_back(place(piece.range));
+  const TurnChooser::Choice choice = chooser_.choose(places, now);
   Turns all;
-  for (const Piece* piece : order) add(piece->range, (piece->in_hbm & bit(stretch)) != 0, all);
+  for (const std::uint32_t piece : choice.out) all.out.push_back(plan_.pieces[piece].range);
+  for (const std::uint32_t piece : choice.in) all.in.push_back(plan_.pieces[piece].range);
   return all;
 }
 

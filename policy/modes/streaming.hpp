@@ -1,8 +1,7 @@
-// Follows a schedule of turns (policy/stream_schedule.hpp): it asks to be told how far the device is, at several
-// launches of each stretch, and when the device has come to a stretch says what has to be in HBM from then on. A mark
-// that comes late costs time, never room: nothing is decided before it.
-//
-// What is wanted is compared with where things are, so what a mark missed is made up for by the next one.
+// Follows the device through an iteration whose pieces take turns in HBM (policy/stream_schedule.hpp): it asks to be
+// told how far the device is, at several launches of each stretch, and when it has come to another one, or a move has
+// ended, says what moves next (policy/turn_chooser.hpp). A mark that comes late costs time, never room: nothing is
+// decided before it, and what is decided is compared with where things are.
 //
 // Never slower: marks tell the pace of the device itself, however far the program is ahead. First some iterations are
 // measured as they are, by few marks; then turns are taken, and the same is measured again. Streaming that does not
@@ -15,7 +14,7 @@
 #include <vector>
 
 #include "policy/modes/mode.hpp"
-#include "policy/stream_schedule.hpp"
+#include "policy/turn_chooser.hpp"
 
 namespace spillway::policy {
 
@@ -23,17 +22,19 @@ class Streaming {
  public:
   struct Piece {
     ChunkRange range;
-    StretchMask in_hbm = 0;
+    TurnPiece turns;
     bool in_layout = false;  // in HBM, where it is not streamed
   };
   struct Plan {
     std::vector<Piece> pieces;          // those that take turns
     std::vector<std::uint32_t> starts;  // of the stretches: launches after the beginning
+    std::vector<double> seconds;        // of the stretches, as they are estimated
     LaunchCount length;                 // launches after which it begins again
+    Bytes limit;                        // what the pieces may hold together
   };
   struct Turns {
     std::vector<ChunkRange> out;
-    std::vector<ChunkRange> in;  // what should have been there longest comes first
+    std::vector<ChunkRange> in;  // what is needed first comes first
   };
 
   Streaming(Books& books, DecisionWriter& writer) : books_(books), writer_(writer) {}
@@ -53,15 +54,16 @@ class Streaming {
   [[nodiscard]] LaunchCount length() const { return plan_.length; }
   // What to do from now on, if the device has come to another stretch.
   std::optional<Turns> passed(const MarkPassed& mark, Nanoseconds now);
+  // The same, if it was a turn that is done.
+  std::optional<Turns> moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now);
   void freeing(AllocationId allocation);
   // Returns what brings everything back to where the layout has it.
   Turns end();
 
  private:
-  [[nodiscard]] Turns turns(std::uint32_t stretch) const;
-  [[nodiscard]] std::uint32_t lateness(const Piece& piece, std::uint32_t stretch) const;
-  void add(const ChunkRange& range, bool wanted, Turns& turns) const;
-
+  [[nodiscard]] bool taking_turns() const { return phase_ == Phase::taking_turns || phase_ == Phase::kept; }
+  [[nodiscard]] TurnPlace place(const ChunkRange& range) const;
+  Turns turns(Nanoseconds now);
   Turns back_to_layout();
   void ask(std::uint64_t every);
   void measure(LaunchNumber launch, Nanoseconds now);
@@ -69,6 +71,7 @@ class Streaming {
   Books& books_;
   DecisionWriter& writer_;
   Plan plan_;
+  TurnChooser chooser_;
   bool refused_ = false;
   std::deque<LaunchNumber> origins_;      // last launches before a beginning; the device may be behind the latest
   std::optional<std::uint32_t> stretch_;  // in which the device was last

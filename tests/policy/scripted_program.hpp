@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/cost_table.hpp"
 #include "policy/engine.hpp"
 
 namespace spillway::policy::testing {
@@ -19,8 +20,8 @@ class ScriptedProgram {
  public:
   enum class OwnContext : std::uint8_t { none, free_of_charge };
   ScriptedProgram(Settings settings, Bytes card, Bytes host, std::vector<Rule> rules = {},
-                  OwnContext context = OwnContext::free_of_charge)
-      : engine_(std::move(settings), std::move(rules)) {
+                  OwnContext context = OwnContext::free_of_charge, const CostTable& costs = {})
+      : engine_(std::move(settings), std::move(rules), costs) {
     send(DeviceSeen{{0}, {}, card, card, true, "Scripted"});
     send(HostMemorySeen{host});
     if (context == OwnContext::free_of_charge) send(DeviceReserved{{0}, {}, "a context that takes nothing"});
