@@ -11,7 +11,7 @@ namespace {
 // A turn must save this part of the time that its moves take on a link of their own, though they overlap with launches:
 // estimates err, and what is moving cannot be used for anything else. And the same with crawling moves in mind.
 constexpr std::array kPrices{0.1, 0.4, 1.0};
-constexpr std::size_t kMostPieces = 1024;  // that could come in, and that could leave
+constexpr std::size_t kMostPieces = 768;  // that could come in, and that could leave
 // Iterations that are run: those that count come after the first, which begin with the layout.
 constexpr std::uint64_t kFirst = 4;
 constexpr std::uint64_t kCounted = 2;
