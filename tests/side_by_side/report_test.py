@@ -60,7 +60,11 @@ class Report(unittest.TestCase):
     def test_where_all_fits_a_ratio_is_given(self):
         page = self.page(made_up.result((3,)))
         for name in ("without a budget", "with a budget that has room for all"):
-            self.assertIn(f"| {name} | 100.0 | 100.3 | 1.0030 | 3 in turn |", page)
+            self.assertIn(f"| {name} | 100.0 | 100.3 | 1.0030 | 3 in turn | 1.0030 |", page)
+        slowed = made_up.result((3,))
+        for name in ("fits_train/bare", "fits_train/bare/2"):
+            slowed["steps"][name]["seconds_a_step"].update(median=0.2, least=0.15)
+        self.assertIn("| without a budget | 200.0 | 100.3 | 0.5015 | 3 in turn | 1.0030 |", self.page(slowed))
 
     def test_targets_are_met_or_missed_by_the_rows(self):
         result = made_up.result((1,))
