@@ -1,10 +1,13 @@
 #include "policy/shape_costs.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "policy/crossings.hpp"
 #include "policy/function_book.hpp"
@@ -41,12 +44,48 @@ std::unordered_map<LaunchShapeId, std::uint64_t> launch_counts(std::span<const E
   return counts;
 }
 
+// Pointers in order, and how often they are used. A tree of the most in each half, as thousands of launches may look
+// past thousands of seldom ones each.
+class Cuts {
+ public:
+  explicit Cuts(const std::map<std::uint64_t, std::uint64_t>& counted)
+      : leaves_(std::bit_ceil(std::max<std::size_t>(counted.size(), 1))), most_(2 * leaves_) {
+    for (const auto& [address, count] : counted) {
+      most_[leaves_ + addresses_.size()] = count;
+      addresses_.push_back(address);
+    }
+    for (std::size_t node = leaves_ - 1; node > 0; --node) most_[node] = std::max(most_[2 * node], most_[2 * node + 1]);
+  }
+  // The first beyond `address` that is used `least` times.
+  [[nodiscard]] std::optional<std::uint64_t> after(std::uint64_t address, std::uint64_t least) const {
+    const auto next = std::upper_bound(addresses_.begin(), addresses_.end(), address);
+    if (next == addresses_.end()) return std::nullopt;
+    std::size_t node = leaves_ + static_cast<std::size_t>(next - addresses_.begin());
+    while (most_[node] < least) {
+      while (node % 2 == 1) node /= 2;
+      if (node == 0) return std::nullopt;
+      ++node;
+    }
+    while (node < leaves_) {
+      node *= 2;
+      if (most_[node] < least) ++node;
+    }
+    return addresses_[node - leaves_];
+  }
+
+ private:
+  std::size_t leaves_;
+  std::vector<std::uint64_t> most_;
+  std::vector<std::uint64_t> addresses_;
+};
+
 // One pass over the events: who lives where, and every pointer ever used into it. Addresses are compared as the program
 // sees them, so an address that is allocated again keeps the cuts of before: shorter uses, never longer ones.
 class Extents {
  public:
   explicit Extents(std::span<const Event> events) : counts_(launch_counts(events)) {
     for (const Event& event : events) take(event);
+    cuts_.emplace(counted_);
   }
   // To the end of its allocation; zero outside of all.
   [[nodiscard]] Bytes room(Address address) const {
@@ -61,10 +100,8 @@ class Extents {
     const std::uint64_t often = launches == counts_.end() ? 0 : launches->second;
     const Bytes most = room(address);
     if (most == Bytes()) return most;
-    const auto end = cuts_.lower_bound((address + most).value);
-    const auto cut = std::find_if(cuts_.upper_bound(address.value), end,
-                                  [often](const auto& known) { return known.second * kSeldom >= often; });
-    const Bytes next = cut == end ? most : Bytes(cut->first - address.value);
+    const auto cut = cuts_->after(address.value, (often + kSeldom - 1) / kSeldom);
+    const Bytes next = cut ? Bytes(*cut - address.value) : most;
     return std::min(most, std::max(next, reach));
   }
 
@@ -80,12 +117,12 @@ class Extents {
       if (bytes != unmapped_.end() && mapped->address) note(mapped->address, bytes->second);
     } else if (const auto* shape = std::get_if<LaunchShapeSeen>(&event.body)) {
       const std::uint64_t launches = counts_[shape->shape];
-      for (const PointerArgument& argument : shape->arguments) cuts_[argument.address.value] += launches;
+      for (const PointerArgument& argument : shape->arguments) counted_[argument.address.value] += launches;
     } else if (const auto* copy = std::get_if<Copied>(&event.body)) {
-      ++cuts_[copy->destination.value];
-      ++cuts_[copy->source.value];
+      ++counted_[copy->destination.value];
+      ++counted_[copy->source.value];
     } else if (const auto* fill = std::get_if<Filled>(&event.body)) {
-      ++cuts_[fill->address.value];
+      ++counted_[fill->address.value];
     }
   }
   void note(Address address, Bytes bytes) {
@@ -94,9 +131,10 @@ class Extents {
     if (end > address.value) known = std::max(known, end);
   }
 
-  std::map<std::uint64_t, std::uint64_t> ends_;  // allocations by address
-  std::map<AllocationId, Bytes> unmapped_;       // physical memory, whose addresses come when it is mapped
-  std::map<std::uint64_t, std::uint64_t> cuts_;  // pointers, and how often they are used
+  std::map<std::uint64_t, std::uint64_t> ends_;     // allocations by address
+  std::map<AllocationId, Bytes> unmapped_;          // physical memory, whose addresses come when it is mapped
+  std::map<std::uint64_t, std::uint64_t> counted_;  // pointers, and how often they are used
+  std::optional<Cuts> cuts_;                        // of them
   std::unordered_map<LaunchShapeId, std::uint64_t> counts_;
 };
 

@@ -89,6 +89,26 @@ TEST(ShapeCosts, APlaceThatOneStepUsesIsNoEndOfATensor) {
   }
 }
 
+TEST(ShapeCosts, ATensorEndsAtTheNextPlaceThatIsUsedOftenEnough) {
+  constexpr std::uint32_t kPlaces = 100;
+  std::vector<Event> events;
+  const auto add = [&events](EventBody body) { events.push_back({Nanoseconds(0), std::move(body)}); };
+  const auto place = [](std::uint32_t i) { return Address{0x7000'0000'0000 + (std::uint64_t{i} << 20U)}; };
+  const auto launches = [](std::uint32_t i) { return i % 13 == 0 ? 256 : 1 + i * i * 7 % 31; };
+  add(FunctionSeen{{1}, "attention"});
+  add(AllocationSettled{{1}, place(0), Bytes(std::uint64_t{kPlaces} << 20U), Backing::managed, {}});
+  for (std::uint32_t i = 0; i < kPlaces; ++i) {
+    add(LaunchShapeSeen{{i + 1}, {1}, 384, {{0, place(i)}}});
+    for (std::uint32_t times = 0; times < launches(i); ++times) add(Launched{{i + 1}, {}});
+  }
+  const ShapeCosts shapes = infer_shape_costs(events, {});
+  for (std::uint32_t i = 0; i < kPlaces; ++i) {
+    std::uint32_t next = i + 1;
+    while (next < kPlaces && launches(next) * 8 < launches(i)) ++next;
+    EXPECT_EQ(shapes.at({i + 1}).touches.at(0).bytes, Bytes(std::uint64_t{next - i} << 20U)) << i;
+  }
+}
+
 // The second half of a split attention is told all that the first is, and reads a few KiB of it.
 TEST(ShapeCosts, WhatHbmCouldNotGiveInItsTimeAKernelDoesNotUse) {
   std::vector<Event> events = recorded();
