@@ -142,10 +142,11 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
                                                       allocation.rule->action.place == RulePlace::stream);
   const Bytes room_now = room(event.device);
   Bytes inside = on_host ? Bytes() : mode->first_in_hbm(allocation, room_now, cause);
+  // Where others leave instead, it spills as well.
+  const Bytes beyond_room = event.bytes - inside;
   const bool may_spill = !settings.oom_first || refused_once;
-  if (!on_host && inside < event.bytes && device.moves && may_spill &&
-      mode->displaces(allocation, event.bytes - inside))
-    inside = mode->first_in_hbm(allocation, displace(event.device, event.bytes - inside), cause);
+  if (!on_host && beyond_room > Bytes() && device.moves && may_spill && mode->displaces(allocation, beyond_room))
+    inside = mode->first_in_hbm(allocation, displace(event.device, beyond_room), cause);
   if (on_host) cause.reason = Reason::rule;
   const Bytes outside = event.bytes - inside;
   // Raw memory has no place yet: all that exists must fit in the window and the host together.
@@ -157,7 +158,7 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
     return;
   }
   // Raw memory that fits the window beside all that is there need not leave it.
-  if (refuse_first(event, allocation.raw ? managed.saturating_minus(window(device)) : outside)) return;
+  if (refuse_first(event, allocation.raw ? managed.saturating_minus(window(device)) : beyond_room)) return;
   allocation.planned_on_device = inside;
   // What is to come where others are leaving is promised nothing: they have left when it is settled, or it goes out.
   allocation.promised_on_device = std::min(inside, room_now);

@@ -46,8 +46,9 @@ bool Adaptive::spilling() const {
 bool Adaptive::displaces(const Allocation& allocation, Bytes missing) {
   if (allocation.bytes <= kSmall) return true;
   const Bytes window = books_.residency.usage(allocation.device).held() + books_.room(allocation.device);
-  if (displaced_ + missing > Bytes(window.count() / kDisplacedShare)) return false;
-  displaced_ += missing;
+  Bytes& displaced = displaced_[allocation.device];
+  if (displaced + missing > Bytes(window.count() / kDisplacedShare)) return false;
+  displaced += missing;
   return true;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -145,11 +146,11 @@ class Adaptive : public Arrival {
   Bytes transient_peak_before_;
 
   std::vector<DeviceIndex> devices_;
-  std::vector<NamedPointer> pointers_;  // scratch of used()
-  std::vector<SpanId> touched_;         // scratch
-  std::vector<LaunchShapeId> kernels_;  // scratch of learn_graph()
-  Bytes displaced_;                     // by what was not small
-  Epoch epoch_{1};                      // counts rounds, and stretches that were planned for
+  std::vector<NamedPointer> pointers_;      // scratch of used()
+  std::vector<SpanId> touched_;             // scratch
+  std::vector<LaunchShapeId> kernels_;      // scratch of learn_graph()
+  std::map<DeviceIndex, Bytes> displaced_;  // by what was not small
+  Epoch epoch_{1};                          // counts rounds, and stretches that were planned for
   bool replan_ = true;
   bool changed_ = true;              // the last plan moved something: the next may have more
   std::optional<Nanoseconds> slow_;  // iteration time that made us take a change back

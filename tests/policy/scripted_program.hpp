@@ -28,9 +28,10 @@ class ScriptedProgram {
   }
 
   // The address, or none if policy refused. `result` is what the driver says.
-  Address allocate(Bytes bytes, AllocationKind kind = AllocationKind::linear, DriverResult result = {}) {
+  Address allocate(Bytes bytes, AllocationKind kind = AllocationKind::linear, DriverResult result = {},
+                   DeviceIndex device = {}) {
     const AllocationId id{++last_allocation_};
-    send(AllocationRequested{id, {0}, bytes, kind, {}, {}, false});
+    send(AllocationRequested{id, device, bytes, kind, {}, {}, false});
     Backing backing = Backing::device;
     bool refused = true;
     for (const Decision& decision : last_) {
