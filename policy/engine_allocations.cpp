@@ -116,7 +116,7 @@ Bytes Engine::State::make_room(DeviceIndex index) {
   const Bytes wanted = over({});
   if (wanted == Bytes()) return {};
   const Bytes left_before = residency.leaving(index);
-  mode->make_room(index, std::max(wanted, batch_of(device.budget)));
+  mode->make_room(index, std::max(wanted, batch(device)), Mode::RoomFor::plain);
   return over(residency.leaving(index) - left_before);
 }
 
@@ -168,10 +168,13 @@ void Engine::State::back_managed(const AllocationRequested& event, Allocation& a
        allocation.raw ? raw_first : (inside > Bytes() ? Placement::device : Placement::host), cause.reason);
 }
 
+// A run of chunks leaves as a whole or not at all: no larger than the host has room for.
+Bytes Engine::State::batch(const Device& device) const { return std::min(batch_of(device.budget), host_room()); }
+
 // Sends others out for a new allocation; the room there is once they have left.
 Bytes Engine::State::displace(DeviceIndex index, Bytes bytes) {
   const Bytes left_before = residency.leaving(index);
-  mode->make_room(index, std::max(bytes, batch_of(devices[index.value].budget)));
+  mode->make_room(index, std::max(bytes, batch(devices[index.value])), Mode::RoomFor::managed);
   return room(index) + (residency.leaving(index) - left_before);
 }
 

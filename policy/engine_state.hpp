@@ -87,6 +87,7 @@ struct Engine::State {
   [[nodiscard]] Bytes fixed_with(const AllocationRequested& event, const Device& device) const;
   Bytes make_room(DeviceIndex index);
   Bytes displace(DeviceIndex index, Bytes bytes);
+  [[nodiscard]] Bytes batch(const Device& device) const;
   bool refuse_first(const AllocationRequested& event, Bytes outside);
   [[nodiscard]] bool spills(const AllocationRequested& event, const Device& device, Reason& reason) const;
 

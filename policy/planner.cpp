@@ -12,28 +12,6 @@ constexpr double kReserveCrossings = 4;
 
 double bytes_of(const Piece& piece) { return static_cast<double>(piece.bytes.count()); }
 
-// Order of worth, rules first.
-double rank(const Piece& piece) {
-  switch (piece.pinned) {
-    case Piece::Pinned::in_hbm:
-      return 1e30;
-    case Piece::Pinned::on_host:
-      return -1;
-    case Piece::Pinned::no:
-      break;
-  }
-  constexpr double kBeforeOthers = 1e-3, kAfterOthers = 1e3;
-  switch (piece.evict) {
-    case EvictClass::first:
-      return piece.crossings * kBeforeOthers;
-    case EvictClass::last:
-      return piece.crossings * kAfterOthers;
-    case EvictClass::normal:
-      break;
-  }
-  return piece.crossings;
-}
-
 // Cuts the piece that is next to leave, if it holds chunks more than are `missing`; its rest is next after it.
 void keep_the_rest(std::vector<Piece>& pieces, std::vector<std::uint32_t>& inside, std::size_t out, Bytes missing) {
   Piece& leaving = pieces[inside[out]];
@@ -54,6 +32,27 @@ double out_seconds(const Piece& piece, const CostTable& costs) {
 }
 
 }  // namespace
+
+double rank(const Piece& piece) {
+  switch (piece.pinned) {
+    case Piece::Pinned::in_hbm:
+      return 1e30;
+    case Piece::Pinned::on_host:
+      return -1;
+    case Piece::Pinned::no:
+      break;
+  }
+  constexpr double kBeforeOthers = 1e-3, kAfterOthers = 1e3;
+  switch (piece.evict) {
+    case EvictClass::first:
+      return piece.crossings * kBeforeOthers;
+    case EvictClass::last:
+      return piece.crossings * kAfterOthers;
+    case EvictClass::normal:
+      break;
+  }
+  return piece.crossings;
+}
 
 double worth(const Piece& piece, const CostTable& costs) { return piece.crossings / costs.link_in; }
 

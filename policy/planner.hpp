@@ -44,6 +44,8 @@ struct PlannerLimits {
   Bytes host_room = Bytes(~std::uint64_t{0});
 };
 
+// Order of worth, rules first: the lowest leaves first.
+double rank(const Piece& piece);
 // Seconds saved per iteration and byte by residency.
 double worth(const Piece& piece, const CostTable& costs);
 // The same as a Cause shows it: microseconds saved per iteration and MiB.

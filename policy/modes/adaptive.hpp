@@ -50,7 +50,7 @@ class Adaptive : public Arrival {
   void moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) override;
   void heard(const Event& event) override;
   // Least worth first, once something is known.
-  void make_room(DeviceIndex device, Bytes bytes) override;
+  void make_room(DeviceIndex device, Bytes bytes, RoomFor what) override;
 
   [[nodiscard]] LaunchCount iteration() const override { return forecast_.period(); }
   [[nodiscard]] IterationProgress progress() const override { return progress_; }
@@ -58,6 +58,9 @@ class Adaptive : public Arrival {
   [[nodiscard]] UseFound found(AllocationId allocation) const override;
   [[nodiscard]] const Forecast& forecast() const { return forecast_; }
   [[nodiscard]] const Classes& classes() const { return classes_; }
+
+ protected:
+  [[nodiscard]] bool kept(const Allocation& allocation) const override;
 
  private:
   // Rounds from one plan to the next, once the layout is settled, and where streaming would have to be interrupted.

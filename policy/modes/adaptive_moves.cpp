@@ -104,12 +104,21 @@ void Adaptive::judge_taking_back() {
   writer_.note({}, {}, {}, "taking the last change back did not help: it was not to blame", {});
 }
 
-void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
-  if (profile_.length() == LaunchCount()) return Arrival::make_room(device, bytes);
+// Rules of kernels as well, a part of it is enough.
+bool Adaptive::kept(const Allocation& allocation) const {
+  if (Arrival::kept(allocation)) return true;
+  std::vector<SpanId> spans;
+  spans_.spans_of(allocation.id, spans);
+  return std::any_of(spans.begin(), spans.end(), [this](SpanId span) {
+    return span.value < pins_.size() && pins_[span.value].pinned == Piece::Pinned::in_hbm;
+  });
+}
+
+void Adaptive::make_room(DeviceIndex device, Bytes bytes, RoomFor what) {
+  if (profile_.length() == LaunchCount()) return Arrival::make_room(device, bytes, what);
   std::vector<Piece> pieces = pieces_of(device);
-  std::erase_if(pieces, [](const Piece& piece) { return !piece.in_hbm; });
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Piece& a, const Piece& b) { return a.crossings < b.crossings; });
+  std::erase_if(pieces, [](const Piece& piece) { return !piece.in_hbm || piece.pinned == Piece::Pinned::in_hbm; });
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return rank(a) < rank(b); });
   Bytes freed;
   for (const Piece& piece : pieces) {
     if (freed >= bytes) return;
@@ -125,11 +134,10 @@ void Adaptive::make_room(DeviceIndex device, Bytes bytes) {
       ++leaves.count;
       room += books_.residency.chunk_bytes(leaves.allocation, leaves.first);
     }
-    writer_.advise(leaves, Advice::prefer_host, cause);
-    if (writer_.move(leaves, Placement::host, Urgency::blocking, {}, {}, cause)) freed += room;
+    if (leave(leaves, cause)) freed += room;
   }
   // What is too young to be planned goes last.
-  if (freed < bytes) Arrival::make_room(device, bytes - freed);
+  if (freed < bytes) Arrival::make_room(device, bytes - freed, what);
 }
 
 }  // namespace spillway::policy

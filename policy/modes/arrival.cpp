@@ -1,6 +1,7 @@
 #include "policy/modes/arrival.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace spillway::policy {
 namespace {
@@ -64,16 +65,39 @@ void Arrival::used(const Use& use) {
 
 void Arrival::freeing(const Allocation& allocation) { std::erase(order_, allocation.id); }
 
-void Arrival::make_room(DeviceIndex device, Bytes bytes) {
+bool Arrival::kept(const Allocation& allocation) const {
+  return allocation.rule != nullptr && allocation.rule->action.place == RulePlace::device;
+}
+
+Arrival::Leaves Arrival::turn_of(const Allocation& allocation) const {
+  if (!books_.rules.empty() && kept(allocation)) return Leaves::last;
+  const auto evict = allocation.rule == nullptr ? std::nullopt : allocation.rule->action.evict;
+  if (evict == EvictClass::first) return Leaves::first;
+  if (evict == EvictClass::last) return Leaves::late;
+  return allocation.bytes <= kSmall ? Leaves::among_small : Leaves::among_large;
+}
+
+void Arrival::make_room(DeviceIndex device, Bytes bytes, RoomFor what) {
   Cause cause;
   cause.reason = Reason::device_budget;
   Bytes freed;
-  for (const bool small : {false, true}) {
+  for (const Leaves turn : {Leaves::first, Leaves::among_large, Leaves::among_small, Leaves::late, Leaves::last}) {
+    const bool by_rule = turn == Leaves::first || turn == Leaves::late || turn == Leaves::last;
+    if (by_rule && books_.rules.empty()) continue;
+    // Small ones that send small ones out win nothing.
+    if (what == RoomFor::managed && (turn == Leaves::among_small || turn == Leaves::last)) continue;
     for (auto id = order_.rbegin(); id != order_.rend() && freed < bytes; ++id) {
-      if (books_.residency.device(*id) != device || (books_.allocations.find(*id)->bytes <= kSmall) != small) continue;
+      if (books_.residency.device(*id) != device || turn_of(*books_.allocations.find(*id)) != turn) continue;
       freed += send_out(*id, bytes - freed, cause);
     }
   }
+}
+
+// What the host has no room for is told nothing either: that would be a call for each piece of all that is in HBM.
+bool Arrival::leave(const ChunkRange& range, const Cause& cause) {
+  if (books_.residency.host_growth(range) > books_.host_room()) return false;
+  writer_.advise(range, Advice::prefer_host, cause);
+  return writer_.move(range, Placement::host, Urgency::blocking, {}, {}, cause).has_value();
 }
 
 Bytes Arrival::send_out(AllocationId allocation, Bytes bytes, const Cause& cause) {
@@ -92,9 +116,7 @@ Bytes Arrival::send_out(AllocationId allocation, Bytes bytes, const Cause& cause
       run += books_.residency.chunk_bytes(allocation, {index});
     }
     if (end == index) break;
-    const ChunkRange range{allocation, {index}, end - index};
-    writer_.advise(range, Advice::prefer_host, cause);
-    if (writer_.move(range, Placement::host, Urgency::blocking, {}, {}, cause)) freed += run;
+    if (leave({allocation, {index}, end - index}, cause)) freed += run;
   }
   return freed;
 }

@@ -80,7 +80,9 @@ void Demand::moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds) {
   admit_pending();
 }
 
-void Demand::make_room(DeviceIndex device, Bytes bytes) { evict(device, bytes, Keep::nothing, Reason::device_budget); }
+void Demand::make_room(DeviceIndex device, Bytes bytes, RoomFor /*what*/) {
+  evict(device, bytes, Keep::nothing, Reason::device_budget);
+}
 
 Bytes Demand::evict(DeviceIndex device, Bytes bytes, Keep keep, Reason reason) {
   std::set<std::pair<AllocationId, std::uint32_t>> kept;

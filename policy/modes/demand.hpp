@@ -28,7 +28,7 @@ class Demand : public Mode {
   void heard(const Event& event) override {
     if (std::holds_alternative<Freed>(event.body) && !pending_.empty()) admit_pending();
   }
-  void make_room(DeviceIndex device, Bytes bytes) override;
+  void make_room(DeviceIndex device, Bytes bytes, RoomFor what) override;
 
  private:
   // Lets the pending chunks in as far as there is room, makes room, and maps in place what never fits.

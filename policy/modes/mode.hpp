@@ -2,6 +2,7 @@
 // mode; the mode reads the books and emits through DecisionWriter, which refuses whatever would break a promise.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -116,8 +117,10 @@ class Mode {
     (void)allocation;
     return UseFound::nothing;
   }
-  // Other memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking.
-  virtual void make_room(DeviceIndex device, Bytes bytes) = 0;
+  // Other memory needs `bytes` of what managed pages hold on this device: send at least that much out, blocking. What a
+  // rule keeps in HBM leaves last, and for plain memory only.
+  enum class RoomFor : std::uint8_t { plain, managed };
+  virtual void make_room(DeviceIndex device, Bytes bytes, RoomFor what) = 0;
 
  protected:
   Books& books_;

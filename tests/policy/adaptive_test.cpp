@@ -79,6 +79,117 @@ TEST(LateMemory, ThatIsLargeHasAnEighthOfTheWindow) {
   EXPECT_EQ(program.on_card(), 128_MiB);
 }
 
+TEST(LateMemory, OfEachDeviceHasAnEighthOfItsWindow) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{128_MiB};
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  program.send(DeviceSeen{{1}, {}, 64_GiB, 64_GiB, true, "Second"});
+  program.send(DeviceReserved{{1}, {}, "a context that takes nothing"});
+  for (const DeviceIndex device : {DeviceIndex{0}, DeviceIndex{1}}) {
+    program.allocate(160_MiB, AllocationKind::linear, {}, device);
+    EXPECT_EQ(program.on_card(program.allocate(12_MiB, AllocationKind::linear, {}, device)), 12_MiB) << device.value;
+    EXPECT_EQ(program.on_card(program.allocate(12_MiB, AllocationKind::linear, {}, device)), 0_MiB) << device.value;
+  }
+}
+
+// Nothing is won where each sends the one before it out.
+TEST(LateMemory, ThatIsSmallSendsNoSmallOnesOut) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{96_MiB};
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  std::vector<Address> small;
+  for (int i = 0; i < 64; ++i) small.push_back(program.allocate(4_MiB));
+  for (std::size_t i = 0; i < small.size(); ++i) EXPECT_EQ(program.on_card(small[i]), i < 24 ? 4_MiB : 0_MiB) << i;
+  EXPECT_EQ(program.totals().moved_out, 0_MiB);
+}
+
+Rule for_order(std::uint32_t order) {
+  Rule rule;
+  rule.number = static_cast<std::uint16_t>(order);
+  rule.match.order_first = rule.match.order_last = {order};
+  return rule;
+}
+
+// What a rule keeps leaves for plain memory, after all else, and for nothing else.
+TEST(LateMemory, LeavesWhatARuleKeepsWhereItIs) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{96_MiB};
+  Rule keep = for_order(2);
+  keep.action.place = RulePlace::device;
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB, {keep});
+  const Address weights = program.allocate(16_MiB);
+  const Address kept = program.allocate(128_MiB);
+  std::vector<Address> small;
+  for (int i = 0; i < 8; ++i) small.push_back(program.allocate(4_MiB));
+  EXPECT_EQ(program.on_card(weights), 0_MiB);
+  EXPECT_EQ(program.on_card(kept), 80_MiB);
+  for (std::size_t i = 0; i < small.size(); ++i) EXPECT_EQ(program.on_card(small[i]), i < 4 ? 4_MiB : 0_MiB) << i;
+  ASSERT_TRUE(program.allocate(1_MiB));
+  EXPECT_EQ(program.on_card(kept), 80_MiB);
+  for (int i = 0; i < 32; ++i) ASSERT_TRUE(program.allocate(1_MiB));
+  EXPECT_LT(program.on_card(kept), 80_MiB);
+}
+
+// A rule of kernels says nothing before a plan was made.
+TEST(LateMemory, LeavesWhatARuleOfKernelsKeepsWhereItIs) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{96_MiB};
+  Rule keep;
+  keep.number = 1;
+  keep.match.kernel = "keeper";
+  keep.action.place = RulePlace::device;
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB, {keep});
+  program.send(FunctionSeen{{1}, "keeper"});
+  program.send(FunctionSeen{{2}, "worker"});
+  const Address weights = program.allocate(48_MiB);
+  const Address kept = program.allocate(64_MiB);
+  for (int i = 0; i < 600; ++i) {
+    program.pass(Nanoseconds(1'000'000));
+    for (int launches = 0; launches < 19; ++launches) program.launch({weights}, {2});
+    program.launch({kept}, {1});
+    program.finish_all();
+  }
+  ASSERT_EQ(program.on_card(kept), 64_MiB);
+  for (int i = 0; i < 12; ++i) program.allocate(4_MiB);
+  EXPECT_EQ(program.on_card(kept), 64_MiB);
+  EXPECT_EQ(program.on_card(weights), 0_MiB);
+}
+
+TEST(RoomForPlainMemory, IsMadeInTheOrderOfThePolicyFile) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{96_MiB};
+  Rule first = for_order(1), last = for_order(3);
+  first.action.evict = EvictClass::first;
+  last.action.evict = EvictClass::last;
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB, {first, last});
+  std::vector<Address> in_order;
+  for (int i = 0; i < 3; ++i) in_order.push_back(program.allocate(32_MiB));
+  const auto on_card = [&] {
+    std::vector<Bytes> all;
+    for (const Address address : in_order) all.push_back(program.on_card(address));
+    return all;
+  };
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(program.allocate(1_MiB));
+  EXPECT_EQ(on_card(), (std::vector<Bytes>{2_MiB, 32_MiB, 32_MiB}));
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(program.allocate(1_MiB));
+  EXPECT_EQ(on_card(), (std::vector<Bytes>{0_MiB, 2_MiB, 32_MiB}));
+}
+
+// Batches are for calls to be few: a host with less room than one takes what it has room for, and what cannot go is
+// told nothing.
+TEST(RoomForPlainMemory, IsMadeAsFarAsTheHostHasRoom) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{1_GiB};
+  settings.host_budget = SizeOrShare{6_MiB};
+  testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
+  for (int i = 0; i < 16; ++i) program.allocate(64_MiB);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(program.allocate(2_MiB, AllocationKind::stream_ordered)) << i;
+  ASSERT_FALSE(program.allocate(2_MiB, AllocationKind::stream_ordered));
+  EXPECT_EQ(program.last().size(), 1U);
+  ASSERT_FALSE(program.allocate(2_MiB));
+  EXPECT_EQ(program.last().size(), 1U);
+}
+
 // memory.oom_first: the program hears of it before anything spills.
 TEST(LateMemory, SendsNothingOutBeforeTheFirstRefusal) {
   Settings settings;
