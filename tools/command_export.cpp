@@ -74,7 +74,12 @@ class ExportCommand : public Command {
     if (format_ == "sqlite" && output_ == "-") {
       return complain("-o -: a database cannot be written to standard output; name a file");
     }
-    return write(trace_, window);
+    const std::unique_ptr<Exporter> exporter = format_ == "csv"      ? make_csv_exporter()
+                                               : format_ == "sqlite" ? make_sqlite_exporter()
+                                                                     : make_perfetto_exporter();
+    const std::string is_not = "was not written by spillway export --format " + format_;
+    if (const auto problem = replaces_foreign(output_, exporter->mark(), is_not)) return complain(*problem);
+    return write(trace_, window, *exporter);
   }
 
  private:
@@ -97,36 +102,33 @@ class ExportCommand : public Command {
     return std::nullopt;
   }
 
-  int write(const std::string& path, const ExportWindow& window) {
-    std::unique_ptr<Exporter> exporter = format_ == "csv"      ? make_csv_exporter()
-                                         : format_ == "sqlite" ? make_sqlite_exporter()
-                                                               : make_perfetto_exporter();
+  int write(const std::string& path, const ExportWindow& window, Exporter& exporter) {
     RunFollower run;
     std::optional<std::string> problem;
     bool opened = false;
     TraceVisitor visitor;
     visitor.opened = [&](const policy::trace::TraceReader& reader) {
-      problem = exporter->open(output_);
+      problem = exporter.open(output_);
       opened = !problem;
-      if (opened) exporter->begin(reader.header());
+      if (opened) exporter.begin(reader.header());
     };
     bool holds_something = false;
     visitor.record = [&](const policy::trace::Record& record) {
       run.add(record);
       const bool inside = window.holds(record.time, run.iteration_of_record());
       holds_something = holds_something || inside;
-      if (opened) exporter->add(record, run, inside);
+      if (opened) exporter.add(record, run, inside);
     };
-    visitor.wants_more = [&] { return !problem && !(opened && exporter->failed()); };
+    visitor.wants_more = [&] { return !problem && !(opened && exporter.failed()); };
     std::string state = "whole";
     visitor.finished = [&](const policy::trace::TraceReader& reader) {
       // Of a piece that holds nothing there is nothing to write: what is not finished leaves no file.
-      if (opened && (holds_something || !is_piece() || exporter->failed())) problem = exporter->finish(reader, run);
+      if (opened && (holds_something || !is_piece() || exporter.failed())) problem = exporter.finish(reader, run);
       state = completeness(reader);
     };
     if (const auto unreadable = read_trace(path, visitor)) return complain(*unreadable, kFailure);
     if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
-    if (opened && exporter->failed()) return kSuccess;  // the reader of standard output has gone away
+    if (opened && exporter.failed()) return kSuccess;  // the reader of standard output has gone away
     if (is_piece() && !holds_something) {
       return complain(nothing_inside(window, run) + (state == "whole" ? "" : " (" + path + ": " + state + ")"),
                       kFailure);

@@ -1,6 +1,5 @@
 // spillway plan: from a trace and a budget to a policy file for the next run.
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -9,7 +8,6 @@
 #include "tools/command.hpp"
 #include "tools/expectation.hpp"
 #include "tools/output_file.hpp"
-#include "tools/regular_file.hpp"
 #include "tools/replay.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
@@ -24,7 +22,10 @@ class PlanCommand : public Command {
     app.add_option("--device-budget", budget_, "Budget of the next run: a size such as 16GiB, or a share such as 80%")
         ->type_name("size or share")
         ->required();
-    app.add_option("-o,--output", output_, "Policy file to write (default: stdout)")->type_name("FILE");
+    app.add_option(
+           "-o,--output", output_,
+           "Policy file to write (default: stdout); a plan that is there is replaced, with what you changed in it")
+        ->type_name("FILE");
     app.add_flag("--json", json_,
                  "Print what is expected of the next run as JSON; the policy file only goes to --output");
   }
@@ -100,12 +101,8 @@ class PlanCommand : public Command {
   // A plan may be made anew in its place; anything else that is there belongs to someone.
   [[nodiscard]] std::optional<std::string> output_problem() const {
     if (auto problem = replaces_input(output_, {trace_})) return problem;
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(output_, error)) return std::nullopt;
     const std::string mark = "# " + std::string(policy::kPlanMark);
-    std::string why;
-    if (read_regular(output_, mark.size(), why) == mark) return std::nullopt;
-    return output_ + ": exists, and was not written by spillway plan; name another file, or remove this one";
+    return replaces_foreign(output_, {mark}, "was not written by spillway plan");
   }
 
   std::string trace_;

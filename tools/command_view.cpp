@@ -15,7 +15,6 @@
 #include "tools/command.hpp"
 #include "tools/one_run.hpp"
 #include "tools/output_file.hpp"
-#include "tools/regular_file.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 #include "tools/view/page.hpp"
@@ -25,11 +24,6 @@ namespace spillway::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_page_of_ours(const std::string& path) {
-  std::string why;
-  return read_regular(path, view::kPageMark.size(), why) == view::kPageMark;
-}
 
 // Of a file or a folder, which may be given as "." or with a slash at its end.
 std::string page_name(const std::string& trace) {
@@ -88,7 +82,13 @@ class ViewCommand : public Command {
       return complain(trace_ + ": holds " + std::to_string(list.paths.size()) + " traces, and a page shows " +
                       std::to_string(kMostTraces) + " at most; name " + list.paths.front() + ", for example");
     }
-    if (const auto problem = replaces_input(output_, list.paths)) return complain(*problem);
+    const bool one = list.paths.size() == 1;
+    if (!serve_) {
+      if (output_.empty()) output_ = page_name(one ? list.paths.front() : trace_);
+      if (const auto problem = replaces_input(output_, list.paths)) return complain(*problem);
+      if (const auto problem = replaces_foreign(output_, {view::kPageMark}, "is no page of spillway view"))
+        return complain(*problem);
+    }
     std::vector<view::ViewReading> readings;
     bool whole = true;
     for (const std::string& path : list.paths) {
@@ -108,10 +108,9 @@ class ViewCommand : public Command {
     }
     if (readings.empty()) return complain(trace_ + ": none of its traces can be read", kFailure);
     const std::string page = make_page(readings);
-    const bool one = list.paths.size() == 1;
     std::string what = one ? "the whole trace" : counted(readings.size(), "trace", "traces");
     if (!whole) what = one ? "the trace as far as it could be read" : what + ", some only as far as they could be read";
-    const int shown = serve_ ? serve_page(page) : write_page(page, one ? list.paths.front() : trace_, what);
+    const int shown = serve_ ? serve_page(page) : write_page(page, what);
     return readings.size() < list.paths.size() ? kFailure : shown;
   }
 
@@ -149,21 +148,17 @@ class ViewCommand : public Command {
     return kSuccess;
   }
 
-  int write_page(const std::string& page, const std::string& trace, const std::string& what) const {
-    const std::string output = output_.empty() ? page_name(trace) : output_;
-    std::error_code ignored;
-    if (output_.empty() && fs::exists(output, ignored) && !is_page_of_ours(output)) {
-      return complain(output + ": exists, and is no page of spillway view; name another file with -o");
-    }
+  int write_page(const std::string& page, const std::string& what) const {
     OutputFile file;
-    std::optional<std::string> problem = file.open(output);
+    std::optional<std::string> problem = file.open(output_);
     if (!problem) {
       file.write(page);
       problem = file.finish();
     }
-    if (problem) return complain(cannot_be_written(output, *problem), kFailure);
-    print(written_line(output, what));
-    if (open_ == "yes") open_in_browser(fs::absolute(output, ignored).string());
+    if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
+    print(written_line(output_, what));
+    std::error_code ignored;
+    if (open_ == "yes") open_in_browser(fs::absolute(output_, ignored).string());
     return kSuccess;
   }
 

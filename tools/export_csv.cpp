@@ -188,6 +188,7 @@ struct CsvEvent {
 
 class CsvExporter : public Exporter {
  public:
+  [[nodiscard]] FileMark mark() const override { return {kTitles}; }
   std::optional<std::string> open(const std::string& path) override {
     auto problem = file_.open(path);
     if (!problem) file_.write(kTitles);

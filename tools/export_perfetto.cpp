@@ -5,6 +5,7 @@
 // counters. A flow leads from each decision to its move, and from a move into HBM to the next launch that names what
 // came in.
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -34,7 +35,7 @@ constexpr std::uint32_t kTimestamp = 8, kSequence = 10, kTrackEvent = 11, kInter
 constexpr std::uint64_t kStateCleared = 1, kNeedsState = 2;
 }  // namespace packet
 namespace track {
-constexpr std::uint32_t kUuid = 1, kName = 2, kProcess = 3, kParent = 5, kCounter = 8;
+constexpr std::uint32_t kUuid = 1, kName = 2, kProcess = 3, kParent = 5, kCounter = 8, kDescription = 14;
 constexpr std::uint32_t kProcessPid = 1, kProcessCommandLine = 2, kProcessName = 6;
 constexpr std::uint32_t kCounterUnit = 3;
 constexpr std::uint64_t kUnitBytes = 3;
@@ -61,11 +62,16 @@ enum class TrackKind : std::uint8_t {
 };
 enum class Counter : std::uint8_t { resident, on_host, plain };
 
+// Comes first in the file, but for the lengths of what it is part of.
+constexpr std::string_view kMark = "Written by spillway export";
+constexpr std::size_t kMostBefore = 24;
+
 constexpr std::size_t kLatestStreams = std::size_t{1} << 16;
 constexpr std::size_t kMostPending = 1024;  // moves whose memory no launch has named yet
 
 class PerfettoExporter : public Exporter {
  public:
+  [[nodiscard]] FileMark mark() const override { return {kMark, 0, kMostBefore}; }
   std::optional<std::string> open(const std::string& path) override { return file_.open(path); }
   [[nodiscard]] bool failed() const override { return file_.failed(); }
 
@@ -81,10 +87,10 @@ class PerfettoExporter : public Exporter {
     if (!header.rank.empty()) name += ", rank " + header.rank;
     process.text(track::kProcessName, name);
     ProtoMessage descriptor;
-    descriptor.number(track::kUuid, uuid(TrackKind::process, 0)).message(track::kProcess, process);
+    descriptor.text(track::kDescription, kMark).number(track::kUuid, uuid(TrackKind::process, 0));
     ProtoMessage first;
-    first.number(packet::kSequence, sequence_).number(packet::kSequenceFlags, packet::kStateCleared);
-    put(first.message(packet::kTrackDescriptor, descriptor));
+    first.message(packet::kTrackDescriptor, descriptor.message(track::kProcess, process));
+    put(first.number(packet::kSequence, sequence_).number(packet::kSequenceFlags, packet::kStateCleared));
     known_[uuid(TrackKind::process, 0)] = true;
   }
 

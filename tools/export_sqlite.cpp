@@ -20,7 +20,9 @@ using namespace policy;
 
 namespace {
 
+// The file names its maker in bytes 68 to 71 of its header: "swlt".
 constexpr const char* kSchema = R"(
+PRAGMA application_id = 0x73776c74;
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE rule (rule INTEGER PRIMARY KEY, name TEXT, file TEXT, line INTEGER);
@@ -69,6 +71,7 @@ CREATE INDEX shape_by_function ON shape (function);
 
 class SqliteExporter : public Exporter {
  public:
+  [[nodiscard]] FileMark mark() const override { return {"swlt", 68, 68}; }
   std::optional<std::string> open(const std::string& path) override {
     if (auto problem = file_.reserve(path)) return problem;
     if (auto problem = database_.create(file_.partial())) return problem;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "policy/trace/trace_reader.hpp"
+#include "tools/output_file.hpp"
 #include "tools/run_follower.hpp"
 
 namespace spillway::tools {
@@ -33,6 +34,8 @@ bool parse_iterations(const std::string& text, ExportWindow& window);
 class Exporter {
  public:
   virtual ~Exporter() = default;
+  // How a file that it wrote is known.
+  [[nodiscard]] virtual FileMark mark() const = 0;
   virtual std::optional<std::string> open(const std::string& path) = 0;
   virtual void begin(const policy::trace::TraceHeader& header) = 0;
   // After `run` has seen the record. `inside`: the record lies in the window; what names things is written anyway.

@@ -25,6 +25,16 @@ std::optional<std::string> replaces_input(const std::string& output, const std::
   return std::nullopt;
 }
 
+std::optional<std::string> replaces_foreign(const std::string& output, const FileMark& mark,
+                                            const std::string& is_not) {
+  std::error_code error;  // what cannot be looked at is left to open()
+  if (output == "-" || !std::filesystem::is_regular_file(output, error)) return std::nullopt;
+  std::string why;
+  const auto begin = read_regular(output, mark.latest + mark.bytes.size(), why);
+  if (begin && (begin->empty() || begin->find(mark.bytes, mark.earliest) != std::string::npos)) return std::nullopt;
+  return output + ": exists, and " + is_not + "; name another file with -o, or remove this one";
+}
+
 std::string cannot_be_written(const std::string& output, const std::string& problem) {
   const auto is = [&problem](std::initializer_list<int> errors) {
     return std::any_of(errors.begin(), errors.end(), [&](int error) { return problem == std::strerror(error); });

@@ -2,6 +2,7 @@
 // followed.
 #pragma once
 
+#include <cstddef>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -12,6 +13,17 @@ namespace spillway::tools {
 
 // What to complain of if writing to `output` would replace one of the files that are read; nothing if it would not.
 std::optional<std::string> replaces_input(const std::string& output, const std::vector<std::string>& inputs);
+
+// How files of one kind are known: these bytes begin no earlier and no later than that in them.
+struct FileMark {
+  std::string_view bytes;
+  std::size_t earliest = 0;
+  std::size_t latest = 0;
+};
+
+// What to complain of if a file that is not of the kind would be lost; `is_not` says what it is not. Empty files are
+// nobody's, and what is no regular file is left to open().
+std::optional<std::string> replaces_foreign(const std::string& output, const FileMark& mark, const std::string& is_not);
 
 // What to complain of once open() or finish() has said `problem`, with the remedy.
 std::string cannot_be_written(const std::string& output, const std::string& problem);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -190,6 +191,39 @@ TEST_F(ExportTest, WhatWasWrittenIsSaidInALine) {
   EXPECT_THAT(plan.out, ::testing::ContainsRegex("\nplan.toml: [0-9.]+ [KM]?i?B, [0-9]+ rules?\n$"));
 }
 
+// Not even that of another format.
+TEST_F(ExportTest, OnlyWhatTheSameExportWroteIsReplaced) {
+  put("run.swt", tests::sample_trace());
+  const std::vector<std::string> formats = {"perfetto", "sqlite", "csv"};
+  const auto into = [this](const std::string& format, const std::string& name) {
+    return spillway({"export", "run.swt", "--format", format, "-o", name});
+  };
+  for (const std::string& format : formats) ASSERT_EQ(into(format, format).exit_code, 0);
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((folder_ / "mine.db").c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database, "CREATE TABLE mine (a)", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  std::ofstream(folder_ / "keep.toml") << "[memory]\nbacking = \"auto\"\n";
+  std::filesystem::create_symlink("keep.toml", folder_ / "link");
+  for (const std::string& format : formats) {
+    std::vector<std::string> foreign = {"keep.toml", "link", "mine.db"};
+    std::copy_if(formats.begin(), formats.end(), std::back_inserter(foreign),
+                 [&](const auto& f) { return f != format; });
+    for (const std::string& name : foreign) {
+      const std::string before = text(name);
+      const auto refused = into(format, name);
+      EXPECT_EQ(refused.exit_code, 2) << format << " over " << name;
+      EXPECT_EQ(refused.err, "spillway: " + name + ": exists, and was not written by spillway export --format " +
+                                 format + "; name another file with -o, or remove this one\n");
+      EXPECT_EQ(text(name), before);
+    }
+    EXPECT_EQ(into(format, format).exit_code, 0) << "it is an earlier one";
+    put("empty", {});
+    EXPECT_EQ(into(format, "empty").exit_code, 0);
+    EXPECT_EQ(text("empty"), text(format));
+  }
+}
+
 TEST_F(ExportTest, PiecesHoldWhatLiesInside) {
   put("run.swt", tests::training_trace());
   ASSERT_EQ(spillway({"export", "run.swt", "--format", "sqlite", "-o", "run.db", "--iteration", "3..4"}).exit_code, 0);
@@ -200,7 +234,8 @@ TEST_F(ExportTest, PiecesHoldWhatLiesInside) {
 
 TEST_F(ExportTest, AnIterationThatThereIsNotIsNamedAndNothingIsWritten) {
   put("run.swt", tests::training_trace());
-  std::ofstream(folder_ / "old.csv") << "precious";
+  ASSERT_EQ(spillway({"export", "run.swt", "--format", "csv", "-o", "old.csv"}).exit_code, 0);
+  const std::string before = text("old.csv");
   for (const char* format : {"csv", "sqlite", "perfetto"}) {
     const auto late = spillway({"export", "run.swt", "--format", format, "-o", "late", "--iteration", "100"});
     EXPECT_EQ(late.exit_code, 1) << format;
@@ -208,8 +243,9 @@ TEST_F(ExportTest, AnIterationThatThereIsNotIsNamedAndNothingIsWritten) {
     EXPECT_FALSE(std::filesystem::exists(folder_ / "late")) << format;
   }
   EXPECT_EQ(spillway({"export", "run.swt", "--format", "csv", "-o", "old.csv", "--iteration", "20..30"}).exit_code, 1);
-  EXPECT_EQ(std::filesystem::file_size(folder_ / "old.csv"), 8U);
+  EXPECT_EQ(text("old.csv"), before);
   EXPECT_EQ(spillway({"export", "run.swt", "--format", "csv", "-o", "old.csv", "--iteration", "19..30"}).exit_code, 0);
+  EXPECT_NE(text("old.csv"), before);
 }
 
 // A header alone would look like a run in which nothing happened.

@@ -252,9 +252,9 @@ TEST_F(HostileTraceTest, EveryCommandEndsWithAnAnswer) {
         {"top", "run.swt", "--once"},
         {"replay", "run.swt", "--device-budget", "48MiB", "--compare", "demand", "off"},
         {"plan", "run.swt", "--device-budget", "48MiB"},
-        {"export", "run.swt", "--format", "csv", "-o", "out"},
-        {"export", "run.swt", "--format", "sqlite", "-o", "out"},
-        {"export", "run.swt", "--format", "perfetto", "-o", "out"}};
+        {"export", "run.swt", "--format", "csv", "-o", "out.csv"},
+        {"export", "run.swt", "--format", "sqlite", "-o", "out.db"},
+        {"export", "run.swt", "--format", "perfetto", "-o", "out.pftrace"}};
     for (const auto& command : commands) {
       const auto result = spillway(command);
       EXPECT_TRUE(result.exit_code == 0 || result.exit_code == 1)
@@ -329,11 +329,11 @@ TEST_F(HostileTraceTest, OnlyARegularFileIsReplaced) {
 TEST_F(HostileTraceTest, ALinkIsFollowedAndStays) {
   put("run.swt", tests::training_trace());
   std::filesystem::create_directory(folder_ / "elsewhere");
-  std::ofstream(folder_ / "elsewhere" / "file") << "old";
   std::filesystem::create_symlink("elsewhere/file", folder_ / "link");
   std::filesystem::create_symlink("nowhere", folder_ / "loose");
   for (const char* format : {"csv", "perfetto", "sqlite"}) {
     SCOPED_TRACE(format);
+    std::ofstream(folder_ / "elsewhere" / "file");
     const auto result = spillway({"export", "run.swt", "--format", format, "-o", "link"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));

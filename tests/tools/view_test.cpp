@@ -146,6 +146,12 @@ TEST_F(ViewSample, TheCommandWritesAPageAndOnlyOverOneOfItsOwn) {
   EXPECT_THAT(refused.err,
               HasSubstr("sample.swt.html: exists, and is no page of spillway view; name another file with -o"));
   EXPECT_EQ(text(path("sample.swt.html")), "somebody's notes");
+  std::ofstream(path("keep.toml")) << "[memory]\nbacking = \"auto\"\n";
+  const auto named = view({path(), "-o", path("keep.toml"), "--open", "no"});
+  EXPECT_EQ(named.exit_code, 2);
+  EXPECT_THAT(named.err, HasSubstr("keep.toml: exists, and is no page of spillway view; name another file with -o"));
+  EXPECT_EQ(text(path("keep.toml")), "[memory]\nbacking = \"auto\"\n");
+  EXPECT_EQ(view({path(), "-o", path("page.html"), "--open", "no"}).exit_code, 0) << "it is a page";
 }
 
 TEST_F(ViewSample, TheTraceIsNeverReplacedByItsPage) {
