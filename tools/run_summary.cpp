@@ -83,6 +83,7 @@ std::optional<policy::Bytes> free_beside(const std::string& path) {
 
 std::string why_partial(const TraceSummary& summary, const TracePlace& place) {
   if (summary.whole) return {};
+  if (summary.reached_max_size && summary.loss_is_counted) return "its trace is " + summary.completeness;
   if (!summary.end_reason.empty()) return "its trace is damaged: " + summary.completeness;
   const std::string byte = std::to_string(summary.file_bytes);
   if (place.writer_runs) return "still running, its trace is read up to byte " + byte;

@@ -133,6 +133,8 @@ Json stats_json(const TraceSummary& summary, std::size_t most_functions) {
           {"decisions", std::move(decisions)},
           {"dropped_events", summary.dropped_events},
           {"dropped_frames", summary.dropped_frames},
+          {"dropped_is_at_least", !summary.loss_is_counted},
+          {"reached_max_size", summary.reached_max_size},
           {"ignored_events", summary.ignored_events}};
 }
 

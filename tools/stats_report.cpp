@@ -188,17 +188,30 @@ std::string mean_microseconds(const FunctionSummary& of) {
   return grouped(static_cast<std::uint64_t>(tenths / 10)) + "." + std::to_string(tenths % 10);
 }
 
+std::string dropped_text(const TraceSummary& summary) {
+  const bool none = summary.dropped_events + summary.dropped_frames == 0;
+  if (none) return summary.loss_is_counted ? "nothing" : "not known: records are missing that were not counted";
+  std::string text = counted(summary.dropped_events, "event", "events") + ", " +
+                     counted(summary.dropped_frames, "frame", "frames") + ": this trace is no exact replay";
+  if (summary.reached_max_size) {
+    text += "; it reached trace.max_size: raise that, or leave it out";
+  } else if (summary.dropped_frames > 0) {
+    text += "; its disk was full or too slow";
+  }
+  return (summary.loss_is_counted ? "" : "at least ") + text;
+}
+
+std::string count_of_lost(std::uint64_t lost, bool all) {
+  if (all) return grouped(lost);
+  return lost == 0 ? "unknown" : "at least " + grouped(lost);
+}
+
 std::string launch_table(const TraceSummary& summary, std::size_t most_functions, std::size_t width) {
   std::string out =
       "\n" + line("launches",
                   grouped(summary.launches) + " of " + grouped(summary.shapes) + " shapes" +
                       (summary.graph_launches > 0 ? ", graphs among them: " + grouped(summary.graph_launches) : ""));
-  const std::uint64_t dropped = summary.dropped_events + summary.dropped_frames;
-  const std::string why = summary.dropped_frames == 0 ? "" : "; its disk was full or too slow";
-  out += line("dropped", dropped == 0 ? "nothing"
-                                      : counted(summary.dropped_events, "event", "events") + ", " +
-                                            counted(summary.dropped_frames, "frame", "frames") +
-                                            ": this trace is no exact replay" + why);
+  out += line("dropped", dropped_text(summary));
   if (summary.unknown_records > 0) {
     out += line("unknown", counted(summary.unknown_records, "record", "records") + " of a newer spillway left out");
   }
@@ -253,17 +266,19 @@ std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals to
   std::uint64_t launches = 0, allocations = 0, decisions = 0, dropped = 0;
   Bytes peak, in, out;
   Nanoseconds longest;
+  bool all_counted = true;
   for (const TraceSummary& one : summaries) {
     const std::uint64_t lost = one.dropped_events + one.dropped_frames;
     table.add({one.header.rank.empty() ? "-" : harmless(one.header.rank),
                one.header_is_known ? std::to_string(one.header.pid) : "unknown", seconds(one.duration),
                grouped(one.launches), grouped(one.allocations), format_bytes(one.resident_peak()),
-               format_bytes(one.moved_in()), format_bytes(one.moved_out()), grouped(one.decision_count), grouped(lost),
-               harmless(one.path), one.completeness});
+               format_bytes(one.moved_in()), format_bytes(one.moved_out()), grouped(one.decision_count),
+               count_of_lost(lost, one.loss_is_counted), harmless(one.path), one.completeness});
     launches += one.launches;
     allocations += one.allocations;
     decisions += one.decision_count;
     dropped += lost;
+    all_counted = all_counted && one.loss_is_counted;
     peak += one.resident_peak();
     in += one.moved_in();
     out += one.moved_out();
@@ -271,7 +286,8 @@ std::string stats_list(const std::vector<TraceSummary>& summaries, WithTotals to
   }
   if (totals == WithTotals::yes)
     table.add({"all", std::to_string(summaries.size()), seconds(longest), grouped(launches), grouped(allocations),
-               format_bytes(peak), format_bytes(in), format_bytes(out), grouped(decisions), grouped(dropped), "", ""});
+               format_bytes(peak), format_bytes(in), format_bytes(out), grouped(decisions),
+               count_of_lost(dropped, all_counted), "", ""});
   return table.str(width);
 }
 

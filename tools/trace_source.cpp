@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "policy/settings.hpp"
+#include "tools/names.hpp"
 #include "tools/regular_file.hpp"
 
 namespace spillway::tools {
@@ -177,11 +179,23 @@ std::string why_no_end(const TraceReader& reader) {
                                             : "killed, or its disk was full";
 }
 
+// Frames are lost to a slow disk as well: the limit must be near, and nothing written after the loss.
+bool reached_max_size(const TraceReader& reader) {
+  const std::uint64_t most = settings_of(reader.header()).trace_max_size.count();
+  constexpr std::uint64_t kFrameAndEnd = std::uint64_t{2} << 20;
+  return most != 0 && reader.ends_in_loss() && reader.report().bytes + kFrameAndEnd >= most;
+}
+
 std::string completeness(const TraceReader& reader) {
-  if (reader.whole()) return "whole";
+  const bool full = reached_max_size(reader);
+  if (reader.whole() && !full) return "whole";
   const ReadReport& report = reader.report();
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  if (full) {
+    add("ended by trace.max_size (" + policy::format_bytes(settings_of(reader.header()).trace_max_size) +
+        "): what came later is counted, not written");
+  }
   if (report.cut_at) add("cut at byte " + std::to_string(*report.cut_at));
   if (report.damaged_frames > 0) {
     add(std::to_string(report.damaged_frames) + " damaged piece" + (report.damaged_frames == 1 ? "" : "s") +

@@ -43,6 +43,8 @@ std::optional<std::string> one_trace(std::string& path);
 
 // "whole", or what is wrong with it, with the offset.
 std::string completeness(const policy::trace::TraceReader& reader);
+// The file was full: what came later is counted in it, not written (trace.max_size).
+bool reached_max_size(const policy::trace::TraceReader& reader);
 // Of a trace without an end whose program runs no more: "killed, or its disk was full".
 std::string why_no_end(const policy::trace::TraceReader& reader);
 // The line for somebody who reads a result and not that: "a.swt: exported as far as it goes: cut at byte 90". Empty for

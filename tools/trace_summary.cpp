@@ -225,7 +225,9 @@ TraceSummary TraceSummarizer::finish(const std::string& path, const trace::Trace
   summary_.path = path;
   summary_.header = reader.header();
   summary_.completeness = completeness(reader);
-  summary_.whole = reader.whole();
+  summary_.reached_max_size = reached_max_size(reader);
+  summary_.loss_is_counted = reader.whole();
+  summary_.whole = reader.whole() && !summary_.reached_max_size;
   summary_.header_is_known = !reader.report().header_damaged;
   summary_.file_bytes = reader.report().bytes;
   summary_.records = reader.records();

@@ -45,7 +45,9 @@ struct TraceSummary {
   policy::trace::TraceHeader header;
   std::string completeness;  // "whole", or what is wrong with it
   bool whole = false;
-  bool header_is_known = true;  // false: damaged, and all that it says is missing
+  bool reached_max_size = false;  // what came later is counted, not written
+  bool loss_is_counted = false;   // whatever is missing; false: cut, damaged, or without its end
+  bool header_is_known = true;    // false: damaged, and all that it says is missing
   std::string end_reason;
   std::uint64_t file_bytes = 0;
   std::uint64_t records = 0;

@@ -2,6 +2,7 @@
 
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace spillway::policy::trace {
 
@@ -20,6 +21,7 @@ bool TraceReader::next(Record& record) {
     while (cursor_.next(record)) {
       if (record.kind == RecordKind::event || record.kind == RecordKind::decision) {
         ++records_;
+        ends_in_loss_ = record.kind == RecordKind::event && std::holds_alternative<EventsDropped>(record.event.body);
         return true;
       }
       ++(record.kind == RecordKind::unknown ? unknown_ : malformed_);

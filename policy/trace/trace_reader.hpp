@@ -38,6 +38,8 @@ class TraceReader {
   [[nodiscard]] const std::vector<IndexEntry>& index() const { return index_; }
   // True if the run's end was reached and nothing was damaged on the way.
   [[nodiscard]] bool whole() const;
+  // True if the last record says that events were dropped there.
+  [[nodiscard]] bool ends_in_loss() const { return ends_in_loss_; }
 
  private:
   FrameReader frames_;
@@ -48,6 +50,7 @@ class TraceReader {
   std::uint64_t records_ = 0;
   std::uint64_t unknown_ = 0;
   std::uint64_t malformed_ = 0;
+  bool ends_in_loss_ = false;
 };
 
 }  // namespace spillway::policy::trace

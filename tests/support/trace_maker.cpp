@@ -49,6 +49,11 @@ void TraceMaker::launch(std::uint32_t shape, std::uint32_t stream) {
   event(Launched{{shape}, {stream}});
 }
 
+void TraceMaker::drop(std::uint64_t events, std::uint64_t frames) {
+  dropped_frames_ += frames;
+  event(EventsDropped{events});
+}
+
 std::vector<std::byte> TraceMaker::finish_without_end() {
   put(builder_.finish());
   return file_;
@@ -62,6 +67,7 @@ std::vector<std::byte> TraceMaker::finish(std::vector<DeviceEnd> devices) {
   end.reason = "exit";
   end.launches = launches_;
   end.decisions = decisions_;
+  end.dropped_frames = dropped_frames_;
   end.devices = std::move(devices);
   const std::string text = encode_end(end);
   FrameContents contents;

@@ -25,6 +25,8 @@ class TraceMaker {
   policy::DecisionId move(std::uint32_t id, policy::Bytes offset, policy::Bytes bytes, policy::Placement to,
                           const policy::Cause& cause, policy::MoveOutcome outcome = policy::MoveOutcome::done);
   void launch(std::uint32_t shape, std::uint32_t stream = 0);
+  // Here; the frames are counted at the end only.
+  void drop(std::uint64_t events, std::uint64_t frames);
 
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
   // With its end and what that says of the devices, or without one as after a SIGKILL.
@@ -39,6 +41,7 @@ class TraceMaker {
   policy::trace::FrameIndex index_;
   policy::Nanoseconds time_;
   std::uint64_t launches_ = 0;
+  std::uint64_t dropped_frames_ = 0;
   std::uint64_t decisions_ = 0;
 };
 

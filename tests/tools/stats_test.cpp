@@ -13,6 +13,7 @@
 #include "tests/support/long_trace.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/sample_trace.hpp"
+#include "tests/support/trace_maker.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -138,6 +139,64 @@ TEST_F(StatsTest, OfADamagedTraceEachFigureSaysWhatItIsOf) {
   json = nlohmann::json::parse(stats({"whole.swt", "--json"}).out);
   EXPECT_EQ(json["devices"][0]["on_host_peak_is_at_least"], false);
   EXPECT_EQ(json["duration_is_at_least"], false);
+}
+
+// A disk may be too slow where there is a limit, too: then something is written after the loss, or the limit is far.
+TEST_F(StatsTest, ATraceEndedByItsLimitSaysSoAndIsNotWhole) {
+  const auto make = [](const char* limit, bool goes_on) {
+    policy::trace::TraceHeader header;
+    if (*limit != '\0') header.settings = {{"trace.max_size", limit}};
+    tests::TraceMaker maker(header);
+    maker.launch(1);
+    maker.drop(7, 2);
+    if (goes_on) maker.launch(1);
+    return maker;
+  };
+  put("full.swt", make("1MiB", false).finish());
+  const auto full = stats({"full.swt"});
+  EXPECT_THAT(full.out,
+              HasSubstr("trace         full.swt, ended by trace.max_size (1 MiB): what came later is counted, "
+                        "not written\n"));
+  EXPECT_THAT(full.out, HasSubstr("dropped       7 events, 2 frames: this trace is no exact replay; it reached "
+                                  "trace.max_size: raise that, or leave it out\n"));
+  EXPECT_THAT(full.out, Not(HasSubstr("whole")));
+  const auto json = nlohmann::json::parse(stats({"full.swt", "--json"}).out);
+  EXPECT_EQ(json["whole"], false);
+  EXPECT_EQ(json["reached_max_size"], true);
+  EXPECT_EQ(json["dropped_is_at_least"], false);
+  put("killed.swt", make("1MiB", false).finish_without_end());
+  EXPECT_THAT(stats({"killed.swt"}).out, HasSubstr("ended by trace.max_size (1 MiB): what came later is counted, not "
+                                                   "written; no end after byte "));
+  put("slow.swt", make("1MiB", true).finish());
+  put("small.swt", make("1GiB", false).finish());
+  put("free.swt", make("", false).finish());
+  for (const char* name : {"slow.swt", "small.swt", "free.swt"}) {
+    const std::string page = stats({name}).out;
+    EXPECT_THAT(page, HasSubstr(std::string(name) + ", whole\n"));
+    EXPECT_THAT(page, HasSubstr("no exact replay; its disk was full or too slow\n"));
+  }
+}
+
+TEST_F(StatsTest, OfACutOrDamagedTraceItIsNotSaidThatNothingIsMissing) {
+  tests::TraceMaker maker({});
+  for (int i = 0; i < 100; ++i) maker.launch(1);
+  const std::vector<std::byte> whole = maker.finish();
+  put("whole.swt", whole);
+  EXPECT_THAT(stats({"whole.swt"}).out, HasSubstr("dropped       nothing\n"));
+  std::vector<std::byte> flipped = whole;
+  flipped[flipped.size() / 2] ^= std::byte{1};
+  put("flipped.swt", flipped);
+  put("cut.swt", {whole.begin(), whole.end() - 30});
+  for (const char* name : {"flipped.swt", "cut.swt"}) {
+    const std::string page = stats({name}).out;
+    EXPECT_THAT(page, HasSubstr("dropped       not known: records are missing that were not counted\n")) << page;
+    EXPECT_EQ(nlohmann::json::parse(stats({name, "--json"}).out)["dropped_is_at_least"], true);
+  }
+  EXPECT_THAT(stats({"whole.swt", "cut.swt"}).out, HasSubstr(" unknown "));
+  std::vector<std::byte> sample = tests::sample_trace();
+  sample.resize(sample.size() - 30);
+  put("sample.swt", sample);
+  EXPECT_THAT(stats({"sample.swt"}).out, HasSubstr("dropped       at least 1 event, "));
 }
 
 TEST_F(StatsTest, ADamagedHeaderIsUnknownAndNotEmptyOrAtItsDefaults) {
