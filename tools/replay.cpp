@@ -1,9 +1,11 @@
 #include "tools/replay.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "policy/cost_table.hpp"
 #include "policy/size_text.hpp"
@@ -60,15 +62,23 @@ std::string remarks(const std::vector<NamedReplay>& replays) {
 
 // A line for each window: what managed memory may fill differs with the budget, and with what stays plain under it.
 std::string bounds_text(const std::vector<NamedReplay>& replays) {
-  std::string text;
+  std::vector<std::pair<std::string, std::string>> names_and_bounds;
   for (const NamedReplay& each : replays) {
     const ReplayResult& result = each.result;
-    const std::string line =
-        "least: with " + size(result.window) + " of HBM for what can spill no policy can take less than " +
+    const std::string bound =
+        "with " + size(result.window) + " of HBM for what can spill no policy can take less than " +
         fixed(result.bounds.seconds, "%.4f") + " s (compute " + fixed(result.bounds.compute_seconds, "%.4f") +
         " s) or move less than " + size(result.bounds.traffic) + "\n";
-    if (text.find(line) == std::string::npos) text += line;
+    const auto same = std::find_if(names_and_bounds.begin(), names_and_bounds.end(),
+                                   [&bound](const auto& known) { return known.second == bound; });
+    if (same == names_and_bounds.end()) {
+      names_and_bounds.emplace_back(harmless(each.name), bound);
+    } else {
+      same->first += ", " + harmless(each.name);
+    }
   }
+  std::string text;
+  for (const auto& [names, bound] : names_and_bounds) text += "least for " + names + ": " + bound;
   return text;
 }
 

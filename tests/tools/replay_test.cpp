@@ -108,13 +108,17 @@ TEST(Replay, EachBudgetStandsWithItsRowAndEachWindowWithItsBound) {
   std::vector<NamedPolicy> policies(3);
   for (std::size_t i = 0; i < policies.size(); ++i) {
     EXPECT_FALSE(load_policy("arrival", policies[i]));
+    if (i == 1) policies[i].name = "second";
     policies[i].file.settings.device_budget =
         policy::SizeOrShare{policy::Bytes(std::uint64_t{i < 2 ? 400U : 500U} << 20U)};
   }
   const std::string text = replay_text(events, replay_all(events, policies, {}));
-  EXPECT_EQ(times_in(text, "arrival  400 MiB"), 2u) << text;
+  EXPECT_EQ(times_in(text, "arrival  400 MiB"), 1u) << text;
+  EXPECT_EQ(times_in(text, "second   400 MiB"), 1u);
   EXPECT_EQ(times_in(text, "arrival  500 MiB"), 1u);
-  EXPECT_EQ(times_in(text, "least: with "), 2u) << "the same bound is said once";
+  EXPECT_EQ(times_in(text, "least for "), 2u) << "the same bound is said once";
+  EXPECT_EQ(times_in(text, "least for arrival, second: with 400 MiB of HBM "), 1u);
+  EXPECT_EQ(times_in(text, "least for arrival: with 500 MiB of HBM "), 1u);
 }
 
 // Where a program's own calls are what takes long, every policy is far from the least.
