@@ -18,11 +18,16 @@ SettingProblem problem(std::string_view value, std::string what, std::string rem
   return {"", std::string(value), std::move(what), std::move(remedy)};
 }
 
+std::string size_remedy(std::string_view text, std::string_view otherwise) {
+  const std::string meant = meant_size(text);
+  return meant.empty() ? std::string(otherwise) : "did you mean " + quoted(meant) + "?";
+}
+
 // `least` guards against a size without its unit: "16" is sixteen bytes.
 Result read_into(SizeOrShare& out, std::string_view text, Bytes least, double least_percent) {
   const SizeReading reading = read_size_or_share(text);
   if (reading.fault != SizeFault::none) {
-    return problem(trimmed(text), describe(reading.fault, "size"), std::string(kSizeRemedy));
+    return problem(trimmed(text), describe(reading.fault, "size"), size_remedy(text, kSizeRemedy));
   }
   if (const Bytes* bytes = std::get_if<Bytes>(&reading.value.value); bytes != nullptr && *bytes < least) {
     const std::string number(trimmed(text));
@@ -136,7 +141,8 @@ Result read_most_bytes(Bytes& out, std::string_view text, Bytes least) {
   if (text.empty()) return std::nullopt;
   const SizeReading reading = read_size(text);
   if (reading.fault != SizeFault::none) {
-    return problem(text, describe(reading.fault, "size"), "write a size such as 2GiB, or nothing for no limit");
+    return problem(text, describe(reading.fault, "size"),
+                   size_remedy(text, "write a size such as 2GiB, or nothing for no limit"));
   }
   const Bytes bytes = std::get<Bytes>(reading.value.value);
   if (bytes < least) {

@@ -138,6 +138,16 @@ SizeReading read_size(std::string_view text) {
   return size(digits);
 }
 
+std::string meant_size(std::string_view text) {
+  std::string meant = lowered(trimmed(text));
+  if (meant.ends_with('i')) meant.pop_back();
+  constexpr std::string_view kLetters = "kmgt";
+  if (meant.empty() || kLetters.find(meant.back()) == std::string_view::npos) return {};
+  meant.back() = static_cast<char>(meant.back() - 'a' + 'A');
+  meant += "iB";
+  return read_size(meant).fault == SizeFault::none ? meant : std::string();
+}
+
 SizeReading read_size_or_share(std::string_view text) {
   Digits digits;
   if (const SizeFault error = split(text, digits); error != SizeFault::none) return fault(error);

@@ -30,6 +30,8 @@ struct SizeReading {
 SizeReading read_size(std::string_view text);
 // A size or a share: "16GiB", "80%".
 SizeReading read_size_or_share(std::string_view text);
+// What "16G" or "16Gi" was meant to be, "16GiB"; empty of any other text.
+std::string meant_size(std::string_view text);
 // A share with or without its sign: "5", "5%", "0.5%".
 SizeReading read_percent(std::string_view text);
 

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tools/simulated_device/memory_size.hpp"
+
 namespace spillway::tools {
 namespace {
 
@@ -113,6 +115,9 @@ std::optional<std::string> preload_by_environment(RunsOn device) {
   if (usable.problem) return usable.problem;
   ::setenv("LD_PRELOAD", appended(environment("LD_PRELOAD"), usable.path).c_str(), 1);
   if (device == RunsOn::gpu) return std::nullopt;
+  if (const std::string memory = environment(simulated::kMemoryVariable); !memory.empty()) {
+    if (const auto size = simulated::read_memory_size(memory); !size.problem.empty()) return size.problem;
+  }
   const FoundPath found = find_simulated_device(library.path);
   if (found.problem) return found.problem;
   const FoundPath folder = without_separators(found.path, ":;");

@@ -239,8 +239,28 @@ TEST_F(RunTest, SettingsMistakesAreAllReportedAtOnce) {
   }
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 4) << result.err;
   EXPECT_THAT(refusal({"--windwo", "3", "true"}), HasSubstr("did you mean --window?"));
+  EXPECT_THAT(refusal({"--device-budget", "16G", "true"}), HasSubstr("\"16G\" is not a size; did you mean \"16GiB\"?"));
+  EXPECT_THAT(refusal({"--trace-max-size", "2m", "true"}), HasSubstr("\"2m\" is not a size; did you mean \"2MiB\"?"));
   EXPECT_THAT(refusal({}), HasSubstr("no program given"));
   EXPECT_EQ(run({"--device-budget"}).exit_code, 2);
+}
+
+// Else the program starts, and sees no device.
+TEST_F(RunTest, TheMemoryOfASimulatedDeviceIsCheckedBeforeTheProgramStarts) {
+  tests::ProcessOptions options;
+  for (const char* bad : {"foo", "1GiB and more", "16MiB", "65GiB", "-1", "99999999999GiB"}) {
+    options.environment = {{"SPILLWAY_SIMULATED_MEMORY", bad}};
+    const auto result = run({"--simulated", "echo", "started"}, options);
+    EXPECT_EQ(result.exit_code, 2) << bad;
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "spillway: SPILLWAY_SIMULATED_MEMORY=\"" + std::string(bad) +
+                              "\": give a size from 32MiB to 64GiB, for example 256MiB\n");
+    EXPECT_EQ(run({"echo", "started"}, options).out, "started\n") << "a GPU is none";
+  }
+  for (const char* good : {"", "32MiB", "64GiB", "67108864"}) {
+    options.environment = {{"SPILLWAY_SIMULATED_MEMORY", good}};
+    EXPECT_EQ(run({"--simulated", "echo", "started"}, options).out, "started\n") << good;
+  }
 }
 
 TEST_F(RunTest, PolicyFileIsCheckedAndPassedOnAbsolute) {

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+
+#include "tools/simulated_device/memory_size.hpp"
 
 namespace spillway::simulated {
 namespace {
@@ -57,16 +59,14 @@ void read_ranged(const char* name, std::uint64_t low, std::uint64_t high, const 
 }
 
 void read_memory(Settings& settings) {
-  const auto text = variable("SPILLWAY_SIMULATED_MEMORY");
+  const auto text = variable(kMemoryVariable);
   if (!text) return;
-  const auto bytes = parse_size(*text);
-  constexpr std::uint64_t chunk = std::uint64_t{2} << 20;
-  if (!bytes || *bytes < 16 * chunk || *bytes > (std::uint64_t{64} << 30)) {
-    settings.problems.push_back(
-        problem("SPILLWAY_SIMULATED_MEMORY", *text, "give a size from 32MiB to 64GiB, for example 256MiB"));
-    return;
+  const MemorySize size = read_memory_size(*text);
+  if (size.problem.empty()) {
+    settings.memory_bytes = size.bytes;
+  } else {
+    settings.problems.push_back(size.problem);
   }
-  settings.memory_bytes = *bytes / chunk * chunk;
 }
 
 void read_kernels(Settings& settings) {
@@ -92,22 +92,6 @@ std::string with_process_id(std::string path) {
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> parse_size(const std::string& text) {
-  struct Unit {
-    const char* name;
-    unsigned shift;
-  };
-  static constexpr std::array<Unit, 4> units{{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"B", 0}}};
-  for (const Unit& unit : units) {
-    if (!text.ends_with(unit.name)) continue;
-    const auto number =
-        parse_number(std::string_view(text).substr(0, text.size() - std::string_view(unit.name).size()));
-    if (!number || *number > (~std::uint64_t{0} >> unit.shift)) return std::nullopt;
-    return *number << unit.shift;
-  }
-  return parse_number(text);
-}
 
 Settings read_settings() {
   Settings settings;

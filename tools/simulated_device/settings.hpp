@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +20,6 @@ struct Settings {
   std::vector<Injection> injections;                      // SPILLWAY_SIMULATED_FAULTS
   std::vector<std::string> problems;                      // one line each; cuInit fails when there are any
 };
-
-// "256MiB", "3GiB", "4096": bytes, or nothing when it is not a size.
-std::optional<std::uint64_t> parse_size(const std::string& text);
 
 Settings read_settings();
 
