@@ -1,6 +1,7 @@
 #include "tools/run_tables.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -145,6 +146,9 @@ void RunTableMaker::add(const trace::Record& record, const RunFollower& run) {
 RunTables RunTableMaker::finish(const RunFollower& run, const trace::TraceHeader& header) {
   tables_.rule_words = rule_words(header);
   tables_.rules_seen = header.rules;
+  constexpr std::size_t kMostRules = std::numeric_limits<std::uint16_t>::max();
+  for (std::size_t rule = 1; rule <= std::min(header.rules.size(), kMostRules); ++rule)
+    tables_.rules.try_emplace(static_cast<std::uint16_t>(rule));
   tables_.policy_file = policy_file_of(header);
   std::vector<std::string> ignored;
   tables_.link_in = read_costs(header.cost_table, ignored).link_in;

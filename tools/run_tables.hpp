@@ -70,7 +70,7 @@ struct RunTables {
   Traffic total;
   policy::Bytes host_bytes;
   std::map<std::uint16_t, Traffic> classes;  // by SpanClass
-  std::map<std::uint16_t, Traffic> rules;    // by number; 0: no rule
+  std::map<std::uint16_t, Traffic> rules;    // by number, those that moved nothing too; 0: no rule
   std::vector<KernelRow> kernels;            // most bytes crossed, then most host bytes, then most launches first
   std::vector<IterationRow> iterations;      // in order
   std::uint64_t iterations_left_out = 0;

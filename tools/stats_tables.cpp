@@ -76,12 +76,15 @@ std::string rule_name(std::uint16_t rule, const RunTables& tables) {
 }
 
 std::string rule_table(const RunTables& tables, std::size_t width) {
+  bool idle = false;
   TextTable table(with_traffic({{"rule", Align::left}}));
   for (const auto& [rule, traffic] : tables.rules) {
     table.add(with_traffic({rule_name(rule, tables)}, traffic));
+    idle = idle || (rule != 0 && traffic.moves == 0);
   }
   table.add(with_traffic({"all"}, tables.total));
-  return table.str(width);
+  return table.str(width) +
+         (idle ? "  a rule without moves may match all the same: spillway check POLICY --trace TRACE says what\n" : "");
 }
 
 // On a terminal without "void " and parameters: the table shortens what is too long all the same.
