@@ -283,7 +283,7 @@ constexpr auto kTable = std::to_array<SettingRow>({
         [](const Settings& s) { return s.trace_max_size == Bytes() ? std::string() : write_bytes(s.trace_max_size); }},
     SettingRow{
         "log.level", "log_level", SettingKind::choice, "one of: off, error, warning, info, debug", "info", kLevelList,
-        "How much is said on standard error. What became of a trace that was asked for is said at all levels but off.",
+        "How much is said on standard error. That a trace got another name or stopped is said at all levels but off.",
         [](Settings& s, std::string_view text) {
           int level = 0;
           Result bad = choose(level, text, kLevels, kLevelList);
