@@ -86,16 +86,14 @@ would have cost is an estimate. Each cell: milliseconds / GiB over the link, of 
 with use in place, the way back counted.
 
 Lines above 1.15x, and why
-- Traffic: adaptive looks for a layout that stays as it is all through an iteration. The best such layout, with everything known, moves more than the least where
-  memory is used many times in one part of an iteration only: 1.3 to 2.3 times the least in GPT-2 with fused AdamW (80 to 35%), 2.0 to 2.2 with foreach, 5.1 to
-  5.8 in cupy_blocks, 1.3 and 2.1 in train_adam at 50 and 35%. Less needs turns within an iteration, which come after these recordings' ends, or nearly: see below.
-- Of that best layout adaptive moves 1.00 times in train_adam, 1.00 to 1.01 in decode_kv, 1.02 to 1.08 in generate_llama, 1.00 to 1.15 in GPT-2 with fused AdamW and
-  1.12 to 1.18 with foreach. In cupy_blocks it finds the layout itself; its 1.10 to 1.19 are iterations before the first plan.
+- Traffic: adaptive looks for a layout that stays as it is all through an iteration. Even the best such layout, with everything known, moves more than the least where
+  memory is used many times in one part of an iteration only: what stands below for GPT-2 (1.4 to 2.5), cupy_blocks (5.6 to 6.7) and train_adam at 50 and 35% is mostly that.
+  Less needs turns within an iteration, which come after these recordings' ends, or nearly: see below.
+- When it was last compared with that best layout (before a step's place in a cache was known to be no end of it), adaptive moved 1.00 times as much in train_adam, 1.00 to 1.01 in decode_kv, 1.02 to 1.08
+  in generate_llama, 1.00 to 1.15 in GPT-2 with fused AdamW and 1.12 to 1.18 with foreach. In cupy_blocks it finds the layout itself; the rest is iterations before the first plan.
 - Foreach was 1.3 to 1.8 times. Replay charged a tensor that several launches over a list share to each of them, and forgot how far the logits reach; the
   plan counted a tensor as used with its neighbour where one ends and the other begins within 64 KiB. What is left in both has not
   been taken apart.
-- decode_kv, 1.23 times: kv_append writes a row of the cache, but no launch tells that, so it is priced as a pass over all of it, half of it written. With attention that is 2.5
-  crossings in place against 2 for bringing in and sending back, so the bound moves the cache round. Nothing real is lost there.
 - Time, all: what is read in place is waited for; the bound overlaps it with the compute of other launches. Kernel times of train_gpt2_fused are those of a run with half of
   its memory on the host, so much of its "compute" is waiting for the link; train_gpt2_foreach has none, and computes at the speed of HBM. The two cannot be compared.
   Generation moves the least but at 35%, and takes 1.4 to 2.5 times the bound.
