@@ -3,21 +3,18 @@
 # Usage: tests/gpu/calls.sh [NUMBER [--build FOLDER] [--out FOLDER] [--work FOLDER]]
 # A line: the call, the seconds it should take, the command. A call stays within ten minutes; its results are at most seven files.
 calls='
-1  45 tests/gpu/streaming.sh --only blocks.0.5 --pairs 1 --limit 60
-1 520 benchmarks/run.sh --part 1 --limit 520
-2 520 benchmarks/run.sh --part 2 --limit 520
-3 265 benchmarks/run.sh --part 3 --limit 265
+1 560 tests/gpu/soak.sh --seconds 480 --limit 570
+2 240 tests/gpu/streaming.sh --pairs 2
+2 150 benchmarks/run.sh --only ^(decode_16|train_compute)/(bare|record|65%/adaptive)$ --shares 65 --limit 160
+2 130 tests/gpu/foundations.sh --pairs 3
+3 200 tests/gpu/migration.sh
+3 150 tests/gpu/telemetry.sh --rounds 2
 3 200 tests/gpu/frameworks.sh --only graphs --pairs 3 --limit 220
-3  75 tests/gpu/soak.sh --seconds 60 --memcheck-operations 400 --limit 140
-4 240 tests/gpu/streaming.sh --pairs 2
-4 300 benchmarks/run.sh --part 3 --limit 300
-9 540 benchmarks/run.sh --part 3 --limit 540
-5 560 tests/gpu/soak.sh --seconds 480 --limit 570
-6 130 tests/gpu/foundations.sh --pairs 3
-6 200 tests/gpu/migration.sh
-6 150 tests/gpu/telemetry.sh --rounds 2
-7 525 tests/gpu/frameworks.sh
-8 460 tests/gpu/closed_loop.sh
+4 525 tests/gpu/frameworks.sh
+5 460 tests/gpu/closed_loop.sh
+6 520 benchmarks/run.sh --part 1 --limit 520
+7 520 benchmarks/run.sh --part 2 --limit 520
+8 540 benchmarks/run.sh --part 3 --limit 540
 '
 root=$(cd "$(dirname "$0")/../.." && pwd)
 if [ $# -eq 0 ]; then
