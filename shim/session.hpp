@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,6 +26,7 @@
 #include "policy/launch_shapes.hpp"
 #include "shim/hook.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/launch_turns.hpp"
 #include "shim/library.hpp"
 #include "shim/migration.hpp"
 #include "shim/progress_marks.hpp"
@@ -194,6 +194,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   // driver. A single move that is stuck ends the wait sooner (StuckAfter).
   static constexpr std::chrono::milliseconds kWaitForMoves{10000};
   static constexpr std::chrono::milliseconds kWaitForFree{5000};
+  static constexpr std::chrono::seconds kWaitForTurn{2};
 
   const policy::Settings settings_;
   const bool has_rules_;
@@ -202,10 +203,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   const std::vector<policy::trace::RuleSeen> rules_seen_;
   const std::int64_t started_;
   const bool acts_before_launches_;  // the modes in which pages come by faults
-  std::mutex turn_mutex_;
-  std::condition_variable turn_free_;
-  bool turn_taken_ = false;
-  bool turns_given_up_ = false;
+  LaunchTurns turns_{kWaitForTurn};
 
   std::mutex mutex_;
   TickClock ticks_;

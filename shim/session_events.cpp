@@ -12,12 +12,6 @@ namespace spillway::shim {
 
 using policy::Nanoseconds;
 
-namespace {
-
-constexpr std::chrono::seconds kWaitForTurn{2};
-
-}  // namespace
-
 void Session::drain(Work& work) {
   RingRegistry& rings = launch_path().rings;
   ticks_.synchronize();
@@ -155,14 +149,9 @@ void Session::after_call() noexcept { give_turn(); }
 
 void Session::take_turn() {
   if (!acts_before_launches_) return;
-  std::unique_lock lock(turn_mutex_);
-  if (turns_given_up_) return;
-  // A launch may wait in the driver for what another thread has yet to launch.
-  if (turn_free_.wait_for(lock, kWaitForTurn, [this] { return !turn_taken_; })) {
-    this_thread.has_turn = turn_taken_ = true;
-    return;
-  }
-  turns_given_up_ = true;
+  const LaunchTurns::Turn turn = turns_.take();
+  this_thread.has_turn = turn == LaunchTurns::Turn::mine;
+  if (turn != LaunchTurns::Turn::given_up) return;
   SPILLWAY_LOG_ONCE(
       warning,
       "a launch waited {} s for another thread's; from now on threads launch side by side, and what they bring "
@@ -171,12 +160,7 @@ void Session::take_turn() {
 }
 
 void Session::give_turn() {
-  if (!std::exchange(this_thread.has_turn, false)) return;
-  {
-    const std::unique_lock lock(turn_mutex_);
-    turn_taken_ = false;
-  }
-  turn_free_.notify_one();
+  if (std::exchange(this_thread.has_turn, false)) turns_.give();
 }
 
 void Session::finish_launches(const Work& work) const {
