@@ -31,10 +31,11 @@ Settings settings(const Workload& work, ModeName mode, double share) {
   return s;
 }
 
-ReplayResult run(const Workload& work, ModeName mode, double share, ReplayOptions options = {}) {
+ReplayResult run(const Workload& work, ModeName mode, double share, ReplayOptions options = {},
+                 const CostTable& costs = {}) {
   options.measure_after = work.iteration_ends[work.iteration_ends.size() - 1 - kMeasured];
   if (mode != ModeName::adaptive) options.bounds = ReplayOptions::WithBounds::no;
-  return replay(work.events, {settings(work, mode, share), {}}, work.costs, {}, options);
+  return replay(work.events, {settings(work, mode, share), {}}, work.costs, costs, options);
 }
 
 Workload training(Adam adam, int micro_steps = 1, int evaluate_every = 0) {
@@ -45,12 +46,21 @@ Workload training(Adam adam, int micro_steps = 1, int evaluate_every = 0) {
   return GptTraining(options).run();
 }
 
-// Moves beside what is read in place take as long as many tokens: so many that they are at an end.
-Workload decode(bool one_pool) {
+Workload decode(int tokens, bool one_pool) {
   DecodeOptions options;
-  options.tokens = 300;
+  options.tokens = tokens;
   options.one_pool = one_pool;
   return testing::llama_decode(options);
+}
+
+// Beside what is read in place moves crawl, and an exchange takes as long as many tokens: with 300 it is at an end.
+// With a link that they have to themselves 100 are enough.
+constexpr int kCrawling = 300;
+constexpr int kFree = 100;
+CostTable free_link() {
+  CostTable costs;
+  costs.move_beside_in_place = costs.move_in;
+  return costs;
 }
 
 // How far from the bounds each kind of program may be, by what was seen when this was written, rounded up. The goal
@@ -66,6 +76,7 @@ struct Case {
   const char* name;
   std::function<Workload()> make;
   std::vector<Limit> limits;
+  CostTable costs = {};
 };
 
 class Acceptance : public ::testing::TestWithParam<Case> {};
@@ -73,7 +84,7 @@ class Acceptance : public ::testing::TestWithParam<Case> {};
 TEST_P(Acceptance, AdaptiveIsNearTheBoundsAndNeverWorseThanTheBaselines) {
   const Workload work = GetParam().make();
   for (const Limit& limit : GetParam().limits) {
-    const ReplayResult adaptive = run(work, ModeName::adaptive, limit.share);
+    const ReplayResult adaptive = run(work, ModeName::adaptive, limit.share, {}, GetParam().costs);
     EXPECT_EQ(adaptive.refused, 0u);
     EXPECT_LE(adaptive.resident_peak, adaptive.window);
     EXPECT_LE(adaptive.measured.model.crossed(), limit.traffic * adaptive.bounds.traffic) << "share " << limit.share;
@@ -81,7 +92,7 @@ TEST_P(Acceptance, AdaptiveIsNearTheBoundsAndNeverWorseThanTheBaselines) {
     EXPECT_EQ(adaptive.measured.model.faulted, 0) << "adaptive never faults";
     for (const ModeName mode : {ModeName::demand, ModeName::alloc_prefetch, ModeName::arrival}) {
       // 5%: about the share that moves by pieces of 32 MiB.
-      EXPECT_LE(adaptive.measured.seconds, 1.05 * run(work, mode, limit.share).measured.seconds)
+      EXPECT_LE(adaptive.measured.seconds, 1.05 * run(work, mode, limit.share, {}, GetParam().costs).measured.seconds)
           << "mode " << static_cast<int>(mode) << " share " << limit.share;
     }
   }
@@ -101,11 +112,19 @@ INSTANTIATE_TEST_SUITE_P(
              {{0.8, 1.15, 1.45}, {0.65, 1.2, 1.85}, {0.5, 1.15, 1.6}, {0.35, 1.2, 1.7}}},
         Case{"evaluation", [] { return training(Adam::fused, 1, 7); }, {{0.8, 1.25, 2.0}, {0.65, 1.3, 1.8}}},
         Case{"decode",
-             [] { return decode(false); },
+             [] { return decode(kCrawling, false); },
              {{0.8, 1.15, 1.15}, {0.65, 1.15, 1.15}, {0.5, 1.15, 1.15}, {0.35, 1.15, 1.15}}},
+        Case{"decode_free_link",
+             [] { return decode(kFree, false); },
+             {{0.8, 1.15, 1.15}, {0.65, 1.15, 1.15}, {0.5, 1.15, 1.15}, {0.35, 1.15, 1.15}},
+             free_link()},
         Case{"decode_one_pool",
-             [] { return decode(true); },
+             [] { return decode(kCrawling, true); },
              {{0.8, 1.25, 1.3}, {0.65, 1.15, 1.15}, {0.5, 1.15, 1.15}, {0.35, 1.15, 1.15}}},
+        Case{"decode_one_pool_free_link",
+             [] { return decode(kFree, true); },
+             {{0.8, 1.25, 1.3}, {0.65, 1.15, 1.15}, {0.5, 1.15, 1.15}, {0.35, 1.15, 1.15}},
+             free_link()},
         Case{"mlp",
              [] { return testing::mlp_adam(); },
              {{0.8, 1.15, 1.55}, {0.65, 1.15, 1.3}, {0.5, 1.15, 1.2}, {0.35, 1.15, 1.2}}},
