@@ -8,7 +8,6 @@ is taken from the last one named; a row of the default table that is in none sta
 (Debian: python3-matplotlib); the same input gives the same files.
 """
 import argparse
-import json
 import pathlib
 import statistics
 import sys
@@ -17,18 +16,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import matrix
+from measured_rows import GROUP_OF_PART, GROUPS, NAMES, good, load, median, milliseconds, note, rows_of, shares_of, ways_in_order
+from pictures import draw
 
 GIB = 1 << 30
-GROUPS = {"training": "Training", "decoding": "Decoding", "arrays": "Access patterns, arrays and tables"}
-GROUP_OF_PART = {1: "training", 2: "decoding", 3: "arrays"}
-ORDER = ("adaptive", "adaptive_plan", "arrival", "alloc_prefetch", "demand")
-NAMES = {"adaptive": "**Spillway adaptive**", "adaptive_plan": "**Spillway adaptive, with a plan**", "arrival": "Spillway arrival",
-         "alloc_prefetch": "one prefetch at allocation", "demand": "raw managed memory", "save_on_cpu": "save_on_cpu (PyTorch)",
-         "zero_offload": "ZeRO-Offload style", "both": "ZeRO-Offload style and save_on_cpu", "offloaded_cache": "OffloadedCache (transformers)",
-         "pipeline": "double-buffered pipeline, by hand", "kv_pipeline": "double-buffered pipeline, by hand",
-         "cpu_offload": "cpu_offload (accelerate)", "device_map": "device_map (accelerate)",
-         "expert_cache": "expert cache, by hand", "host_tables": "tables in host memory",
-         "zero_copy": "zero-copy, by hand"}
 FITS_NAMES = {"no_budget": "without a budget", "adaptive": "with a budget that has room for all"}
 TARGETS = (
     # name, (workload, share) or None for all, function of the rows of that share -> (reached, goal) or None
@@ -37,52 +28,6 @@ TARGETS = (
     ("at least as fast as the best explicit code", "train kv_ decode experts", lambda rows: against_best(rows), 1.0),
     ("at least 0.85 of what the hardware allows", "train decode kv_ experts", lambda rows: reached(rows, "adaptive"), 0.85),
 )
-
-
-def load(files):
-    """All results as one: {"runs": [head of each file], "rows": {name: row}}."""
-    runs, rows = [], {}
-    for file in files:
-        result = json.loads(pathlib.Path(file).read_text())
-        if result.get("topic") != "benchmarks":
-            raise SystemExit(f"{file}: is no result of benchmarks/run.sh (topic '{result.get('topic')}')")
-        runs.append({"file": pathlib.Path(file).name, **{key: result.get(key) for key in ("date", "machine", "command", "link", "not_run")}})
-        rows.update({name: row for name, row in result["steps"].items() if row.get("workload") in matrix.BY_NAME})
-    for row in matrix.default_rows():
-        if row.name not in rows:
-            rows[row.name] = {"workload": row.workload.name, "way": row.way, "kind": row.kind, "share": row.share, "round": row.round, "result": "not run"}
-    data = {"runs": runs, "rows": rows}
-    for row in rows.values():
-        bare = rows_of(data, row["workload"], 0).get("bare")
-        if good(row) and good(bare):
-            row["times_bare"] = median(row) / median(bare)
-    return data
-
-
-def median(row):
-    return row["seconds_a_step"]["median"] if row and row.get("seconds_a_step") else None
-
-
-def good(row):
-    return row is not None and row.get("result") == "pass" and row.get("status") in ("ok", "timed_out") and median(row) is not None
-
-
-def rows_of(data, workload, share):
-    """By way; of several rounds the one with the median of the medians, of bare runs the fastest: what others do on the machine only slows it."""
-    found = {}
-    for row in data["rows"].values():
-        if row["workload"] == workload and row["share"] == share:
-            found.setdefault(row["way"], []).append(row)
-    chosen = {}
-    for way, all_rounds in found.items():
-        timed = sorted((row for row in all_rounds if good(row)), key=median)
-        middle = 0 if way == "bare" else len(timed) // 2
-        chosen[way] = timed[middle] if timed else min(all_rounds, key=lambda row: row.get("result") == "not run")
-    return chosen
-
-
-def shares_of(data, workload):
-    return sorted({row["share"] for row in data["rows"].values() if row["workload"] == workload and row["share"]}, reverse=True)
 
 
 def ratio(rows, slow, fast):
@@ -98,33 +43,9 @@ def reached(rows, way):
     return rows[way].get("share_of_limit") if good(rows.get(way)) else None
 
 
-def milliseconds(seconds):
-    value = 1e3 * seconds
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.2f}"
-
-
 def table(head, lines):
     text = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(text + ["| " + " | ".join(line) + " |" for line in lines]) + "\n"
-
-
-def note(row):
-    """What a reader must know beside the figures."""
-    if row.get("result") == "not run":
-        return "not run"
-    if row.get("status") == "out_of_memory":
-        return "does not fit"
-    if row.get("result") == "fail":
-        return "failed: " + row.get("error", "?").split("\n")[0][:120].replace("|", "/")
-    notes = [f"{name} {milliseconds(seconds)} ms" for name, seconds in (row.get("named_seconds") or {}).items()]
-    if row.get("status") == "timed_out":
-        notes.append("ended by its time limit")
-    if row.get("cut_short"):
-        notes.append("one step only, in its warm-up")
-    agreement = row.get("agreement")
-    if agreement and agreement["largest_difference"] > 0:
-        notes.append(f"results within {agreement['largest_difference']:.1g}")
-    return ", ".join(notes)
 
 
 def spread(figures):
@@ -139,13 +60,6 @@ def row_line(share, name, row):
     return first + [milliseconds(figures["median"]), spread(figures), f"{row['times_bare']:.2f}" if row.get("times_bare") else "1",
                     f"{100 * row['share_of_limit']:.0f}%" if row.get("share_of_limit") else "-",
                     f"{row['peak_bytes'] / GIB:.2f}" if row.get("peak_bytes") else "-", note(row)]
-
-
-def ways_in_order(rows):
-    """Spillway first, then explicit code from the fastest on, then what has no time."""
-    ours = [way for way in ORDER if way in rows]
-    explicit = sorted((way for way in rows if rows[way]["kind"] == "explicit"), key=lambda way: (not good(rows[way]), median(rows[way]) or 0))
-    return ours + explicit
 
 
 def workload_text(data, workload):
@@ -381,64 +295,6 @@ def put_into_readme(path, text):
 
 
 README_BEGIN, README_END = "<!-- benchmarks: made by benchmarks/report.py -->", "<!-- end of benchmarks -->"
-COLOURS = {"adaptive": "#1b6ca8", "adaptive_plan": "#4f9bd0", "arrival": "#b9d3e6", "alloc_prefetch": "#c9c9c9", "demand": "#9a9a9a"}
-EXPLICIT_COLOUR = "#d08a3c"
-
-
-def draw(data, folder):
-    """One picture a group, a panel for each workload and budget; returns {group: file name}."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise SystemExit("matplotlib is missing, so no picture can be drawn: install python3-matplotlib, or give --no-pictures") from None
-    matplotlib.use("svg")
-    import matplotlib.pyplot as pyplot
-
-    # Ids in the file depend on the salt, so it is fixed; the date is left out below.
-    pyplot.rcParams.update({"svg.hashsalt": "spillway", "svg.fonttype": "none", "font.size": 9, "font.family": "sans-serif"})
-    made = {}
-    for part, group in GROUP_OF_PART.items():
-        panels = [(workload, share, rows_of(data, workload.name, share)) for workload in matrix.WORKLOADS if workload.part == part
-                  for share in shares_of(data, workload.name) if share != matrix.FITS]
-        panels = [panel for panel in panels if any(good(row) and row.get("times_bare") for row in panel[2].values())]
-        if not panels:
-            continue
-        heights = [1 + len(rows) for _, _, rows in panels]
-        figure, axes = pyplot.subplots(len(panels), 1, figsize=(8, 0.3 * sum(heights) + 0.55 * len(panels)), squeeze=False,
-                                       gridspec_kw={"height_ratios": heights})
-        for axis, (workload, share, rows) in zip(axes[:, 0], panels):
-            draw_panel(axis, workload, share, rows)
-        figure.tight_layout()
-        made[group] = f"benchmarks-{group}.svg"
-        figure.savefig(folder / made[group], metadata={"Date": None, "Creator": "benchmarks/report.py"})
-        pyplot.close(figure)
-    return made
-
-
-def draw_panel(axis, workload, share, rows):
-    ways = list(reversed(ways_in_order(rows)))
-    for place, way in enumerate(ways):
-        row = rows[way]
-        if good(row):
-            times = row["times_bare"]
-            axis.barh(place, times, color=COLOURS.get(way, EXPLICIT_COLOUR), height=0.7)
-            axis.text(times * 1.04, place, f"{times:.2f}" if times < 10 else f"{times:.0f}", va="center", fontsize=8)
-        else:
-            axis.text(1.04, place, note(row)[:40] or "no figure", va="center", fontsize=8, style="italic", color="#777777")
-    limits = next((row["limits"] for row in rows.values() if row.get("limits")), None)
-    if limits:
-        axis.axvline(limits["seconds"] / limits["bare_seconds"], color="#222222", linewidth=1, linestyle="--")
-    axis.set_yticks(range(len(ways)), [NAMES.get(way, way).strip("*") for way in ways])
-    axis.set_ylim(-0.6, len(ways) - 0.4)  # a last way without a bar needs its room, too
-    axis.set_xscale("log")
-    most = max([row["times_bare"] for row in rows.values() if good(row)] + [2])
-    axis.set_xlim(0.8, most * 2)
-    axis.set_title(f"{workload.name}, budget {matrix.share_text(share)} of the peak: time of a step, times bare (dashed: the limit)", fontsize=9,
-                   loc="left")
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-
-
 def main(words=None):
     parser = argparse.ArgumentParser(prog="report.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", help="results of benchmarks/run.sh")
