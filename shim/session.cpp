@@ -58,7 +58,9 @@ Session::Session(RunSettings run, std::uint32_t device_count)
               const std::unique_lock lock(mutex_);
               room_.missed(move.device);
             }
-            move_ended(move.decision, outcome, result, took);
+            Work answers;
+            move_ended(move.decision, outcome, result, took, answers);
+            carry_out(answers);
             if (outcome == policy::MoveOutcome::failed) {
               SPILLWAY_LOG_ONCE(warning, "the driver refused to move {} ({}); the program goes on without it",
                                 policy::format_bytes(move.bytes), error_name(result));
@@ -157,13 +159,21 @@ void Session::decide_at(Nanoseconds time, EventBody body, Work& work) {
 }
 
 void Session::carry_out(const Work& work) {
+  // One after the other and not within: a process that ends refuses all moves that are waiting, each in answer to the
+  // one before it.
+  for (Work answers = carry_out_these(work); !answers.decisions.empty();) answers = carry_out_these(answers);
+}
+
+Session::Work Session::carry_out_these(const Work& work) {
+  Work answers;
   for (std::size_t index = 0; index < work.decisions.size(); ++index) {
     const policy::Decision& decision = work.decisions[index];
     const std::optional<Registered>& target = work.targets[index];
     if (const auto* note = std::get_if<policy::Note>(&decision.body)) {
       SPILLWAY_LOG(debug, "policy: {}", note->text);
     }
-    if (const auto* marks = std::get_if<policy::MarkProgress>(&decision.body)) ask_for_marks(decision.id, *marks);
+    if (const auto* marks = std::get_if<policy::MarkProgress>(&decision.body))
+      ask_for_marks(decision.id, *marks, answers);
     if (!target) continue;
     if (const auto* advise = std::get_if<policy::AdviseRange>(&decision.body)) {
       policy::DriverResult result;
@@ -179,10 +189,10 @@ void Session::carry_out(const Work& work) {
         case Queued::yes:
           break;
         case Queued::no:
-          move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {});
+          move_ended(decision.id, policy::MoveOutcome::cancelled, {}, {}, answers);
           break;
         case Queued::no_context:
-          move_from_here(decision.id, *move, *target);
+          move_from_here(decision.id, *move, *target, answers);
       }
     } else if (const auto* cancel = std::get_if<policy::CancelMoves>(&decision.body)) {
       if (!migration_.cancel(cancel->allocation, kWaitForFree)) {
@@ -190,6 +200,7 @@ void Session::carry_out(const Work& work) {
       }
     }
   }
+  return answers;
 }
 
 void Session::while_it_lives(policy::AllocationId allocation, const std::function<void()>& body) {
@@ -205,7 +216,8 @@ void Session::while_it_lives(policy::AllocationId allocation, const std::functio
   room_.use_ends(allocation);
 }
 
-void Session::move_from_here(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target) {
+void Session::move_from_here(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target,
+                             Work& answers) {
   policy::MoveOutcome outcome = policy::MoveOutcome::cancelled;
   policy::DriverResult result;
   const std::int64_t start = now();
@@ -215,7 +227,7 @@ void Session::move_from_here(policy::DecisionId decision, const policy::MoveRang
     });
     if (called) outcome = result.ok() ? policy::MoveOutcome::done : policy::MoveOutcome::failed;
   });
-  move_ended(decision, outcome, result, Nanoseconds(now() - start));
+  move_ended(decision, outcome, result, Nanoseconds(now() - start), answers);
 }
 
 Session::Queued Session::queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target) {
@@ -232,28 +244,20 @@ Session::Queued Session::queue(policy::DecisionId decision, const policy::MoveRa
 }
 
 void Session::move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
-                         Nanoseconds took) {
-  Work work;
-  {
-    const std::unique_lock lock(mutex_);
-    decide(policy::MoveFinished{decision, outcome, result, took}, work);
-  }
-  carry_out(work);
+                         Nanoseconds took, Work& answers) {
+  const std::unique_lock lock(mutex_);
+  decide(policy::MoveFinished{decision, outcome, result, took}, answers);
 }
 
-void Session::ask_for_marks(policy::DecisionId decision, const policy::MarkProgress& marks) {
-  Work work;
-  {
-    const std::unique_lock lock(mutex_);
-    if (decision < marks_asked_) return;  // another thread carried out a later one
-    marks_asked_ = decision;
-    progress_marks().want(marks.every);
-    if (const CUresult code = progress_marks().refused(); marks.every != 0 && code != CUDA_SUCCESS) {
-      marks_refused_ = true;
-      decide(policy::MarkPassed{{}, {static_cast<std::int32_t>(code)}}, work);
-    }
+void Session::ask_for_marks(policy::DecisionId decision, const policy::MarkProgress& marks, Work& answers) {
+  const std::unique_lock lock(mutex_);
+  if (decision < marks_asked_) return;  // another thread carried out a later one
+  marks_asked_ = decision;
+  progress_marks().want(marks.every);
+  if (const CUresult code = progress_marks().refused(); marks.every != 0 && code != CUDA_SUCCESS) {
+    marks_refused_ = true;
+    decide(policy::MarkPassed{{}, {static_cast<std::int32_t>(code)}}, answers);
   }
-  carry_out(work);
 }
 
 void Session::tell_marks(const ProgressMarks::Progress& progress, Work& work) {

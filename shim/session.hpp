@@ -157,16 +157,19 @@ class Session final : public LaunchObserver, public GraphObserver {
   // Plain memory that needs the place of what is being freed. With the lock. False if that did not end in time.
   bool wait_for_frees(std::unique_lock<std::mutex>& lock, const AllocationRequest& request);
   void carry_out(const Work& work);
+  // And what is decided in answer is not carried out yet.
+  Work carry_out_these(const Work& work);
   // Calls `body` unless this memory is gone, or going, since something was decided about it; a free waits for its end.
   void while_it_lives(policy::AllocationId allocation, const std::function<void()>& body);
   enum class Queued : std::uint8_t { yes, no, no_context };
   // `no` if the memory is gone, or going, since the move was decided.
   Queued queue(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
   // Where there is no context of ours: population on the host, in the call that asked for the memory.
-  void move_from_here(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target);
+  void move_from_here(policy::DecisionId decision, const policy::MoveRange& move, const Registered& target,
+                      Work& answers);
   void move_ended(policy::DecisionId decision, policy::MoveOutcome outcome, policy::DriverResult result,
-                  policy::Nanoseconds took);
-  void ask_for_marks(policy::DecisionId decision, const policy::MarkProgress& marks);
+                  policy::Nanoseconds took, Work& answers);
+  void ask_for_marks(policy::DecisionId decision, const policy::MarkProgress& marks, Work& answers);
   bool wait_for_room(const Work& work);
   // In the modes that act before launches one thread at a time brings pages in and launches, or makes room: else what
   // one has just brought in leaves for the other before its launch, which faults it in again behind the ledger's back.

@@ -68,8 +68,9 @@ std::optional<Streaming::Turns> Streaming::passed(const MarkPassed& mark, Nanose
 std::optional<Streaming::Turns> Streaming::moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) {
   const auto is = [&move](const Piece& piece) { return piece.range == move.range; };
   if (!taking_turns() || !std::any_of(plan_.pieces.begin(), plan_.pieces.end(), is)) return std::nullopt;
-  if (outcome == MoveOutcome::done)
-    chooser_.moved(move.bytes, in_hbm(move.to) ? TurnPlace::in_hbm : TurnPlace::host, now);
+  // Asked for again at once, it would be refused again, for ever.
+  if (outcome != MoveOutcome::done) return std::nullopt;
+  chooser_.moved(move.bytes, in_hbm(move.to) ? TurnPlace::in_hbm : TurnPlace::host, now);
   return turns(now);
 }
 

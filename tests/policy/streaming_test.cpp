@@ -182,6 +182,21 @@ TEST_F(StreamingTest, LaunchesFromBeforeItBeganSayNothing) {
   EXPECT_EQ(asked().size(), 1u) << "nothing was measured";
 }
 
+// Else it would be refused again, for ever.
+TEST_F(StreamingTest, WhatIsRefusedIsThoughtOfAgainOnlyInTheNextStretch) {
+  measure(0.1);
+  const auto turns = pass(next(1), 0.025);
+  ASSERT_TRUE(turns);
+  ASSERT_EQ(turns->out.size(), 1u);
+  for (const MoveOutcome outcome : {MoveOutcome::cancelled, MoveOutcome::failed}) {
+    EXPECT_FALSE(streaming_.moved(out_of_1(), outcome, now_));
+  }
+  pass(next(3), 0.05);
+  const auto again = pass(next(1) + kLength.count(), 0.05);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->out.size(), 1u);
+}
+
 TEST_F(StreamingTest, MemoryThatIsFreedIsForgotten) {
   measure(0.1);
   streaming_.freeing({2});

@@ -161,6 +161,22 @@ TEST(Marks, ForksAndExitsAreClean) {
   }
 }
 
+// The moves that are on their way when the process ends are the last.
+TEST(Marks, AProcessEndsAmidTurns) {
+  int refused = 0;
+  for (int i = 0; i < 8; ++i) {
+    SimulatedRun run = turns("ends", 200);
+    run.faults = "cuMemPrefetchAsync_v2:*:delay=" + std::to_string(1 + i % 3) + "ms";
+    const SimulatedResult result = run_simulated(run);
+    ASSERT_EQ(result.process.signal, 0) << result;
+    ASSERT_EQ(result.process.exit_code, 7) << result;
+    EXPECT_EQ(result.line("turning "), "3");
+    EXPECT_EQ(result.stats()["whole"], true);
+    refused += result.stats()["traffic"]["moves_cancelled"] > 0 ? 1 : 0;
+  }
+  EXPECT_GT(refused, 0) << "this test shows nothing";
+}
+
 // The code is told once a try, and the driver is not asked again.
 TEST(Marks, ARefusalEndsThemForGood) {
   struct Fault {

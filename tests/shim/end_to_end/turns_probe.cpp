@@ -67,6 +67,11 @@ class Turns {
     }
     std::printf("sum %.0f\nerror %d\n", static_cast<double>(total), cuCtxSynchronize());
   }
+  [[nodiscard]] std::vector<int> places() const {
+    std::vector<int> all;
+    for (const CUdeviceptr buffer : buffers_) all.push_back(spillway_simulated_residency(buffer + kBytes / 2));
+    return all;
+  }
   [[nodiscard]] CUcontext context() const { return work_.device().context; }
   [[nodiscard]] CUdeviceptr first() const { return buffers_.front(); }
 
@@ -148,6 +153,26 @@ void forks(int iterations) {
   turns.report();
 }
 
+// Ends amid turns, with moves on their way: once memory has changed places in some iterations one after the other.
+void ends(int iterations) {
+  const auto* turns = new Turns;
+  std::vector<int> before = turns->places();
+  int turning = 0;
+  for (int i = 0; i < iterations && turning < 3; ++i) {
+    int changes = 0;
+    for (std::size_t number = 0; number < kGroups; ++number) {
+      turns->group(number);
+      const std::vector<int> now = turns->places();
+      for (std::size_t buffer = 0; buffer < now.size(); ++buffer) changes += now[buffer] != before[buffer] ? 1 : 0;
+      before = now;
+    }
+    turning = changes >= 3 ? turning + 1 : 0;
+  }
+  for (std::size_t number = 0; number < 2; ++number) turns->group(number);
+  std::printf("turning %d\n", turning);
+  std::exit(7);
+}
+
 void exits(int iterations) {
   const auto* turns = new Turns;
   for (int i = 0; i < iterations; ++i) turns->iteration();
@@ -172,5 +197,6 @@ int main(int argc, char** argv) {
   if (scenario == "captures") captures(iterations);
   if (scenario == "contexts") contexts(iterations);
   if (scenario == "forks") forks(iterations);
+  if (scenario == "ends") ends(iterations);
   if (scenario == "exits") exits(iterations);
 }
