@@ -17,6 +17,7 @@ SampleClock::Wish SampleClock::ask(LaunchNumber latest, LaunchCount iteration) {
   if (!open_) {
     open_ = true;
     length_ = window_length(iteration).count();
+    for (std::uint32_t i = 0; percent_ > 50 && i < grown_ && 2 * length_ <= kLongestGrown; ++i) length_ *= 2;
     next_ = latest.value + length_;
     return Wish::open;
   }

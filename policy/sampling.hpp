@@ -1,5 +1,9 @@
 // When kernels are timed: in windows of about an iteration, so many launches apart that they are the share of launches
 // that `telemetry.sample` asks for. Pure: the caller says how many launches there were and what it did.
+//
+// Between two windows something is missed, as switching takes time and records come late. So where more than half is
+// asked for windows grow, each twice as long as the one before: the first tell soon, and later ones miss little. One
+// that was lost is followed by a short one.
 #pragma once
 
 #include "policy/forecast.hpp"
@@ -12,6 +16,7 @@ class SampleClock {
   static constexpr std::uint64_t kFirst = 256;     // launches of warming up, not timed
   static constexpr std::uint64_t kShortest = 512;  // of a window: switching has a price of its own
   static constexpr std::uint64_t kLongest = 8192;
+  static constexpr std::uint64_t kLongestGrown = 32768;
 
   // `percent` of all launches; 0 never asks.
   explicit SampleClock(double percent) : percent_(percent) {}
@@ -21,6 +26,8 @@ class SampleClock {
   [[nodiscard]] Wish ask(LaunchNumber latest, LaunchCount iteration);
   // A window cannot be had now, or was given up: the next one comes at its usual distance.
   void give_up(LaunchNumber latest);
+  // The last window could be switched on and off, and nothing of it was lost; or something was.
+  void switched(bool whole) { grown_ = whole ? grown_ + 1 : 0; }
   // Of the last window that was asked for.
   [[nodiscard]] LaunchCount length() const { return LaunchCount(length_); }
 
@@ -29,6 +36,7 @@ class SampleClock {
   bool open_ = false;
   std::uint64_t next_ = kFirst;
   std::uint64_t length_ = 0;
+  std::uint32_t grown_ = 0;  // times
 };
 
 // Whole iterations, if they are short enough, else as many launches as a window may have.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopWithin{1000};
 // Kernels of more launches than the clock lets into a window: the policy thread may be late.
-constexpr std::size_t kMostLaunches = 8 * policy::SampleClock::kLongest;
+constexpr std::size_t kMostLaunches = 2 * policy::SampleClock::kLongestGrown;
 
 }  // namespace
 

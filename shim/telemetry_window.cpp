@@ -192,7 +192,11 @@ void Telemetry::settle(const Cupti& cupti) {
   {
     const std::lock_guard lock(mutex_);
     yielded = yielded_;
-    if (yielded) clock_.give_up(latest_);
+    if (yielded) {
+      clock_.give_up(latest_);
+    } else {
+      clock_.switched(dropped_ == 0 && found.complete());
+    }
   }
   kernels_.clear();
   if (const std::size_t dropped = std::exchange(dropped_, 0); dropped > 0) {

@@ -45,6 +45,34 @@ TEST(SampleClock, AWindowHoldsWholeIterations) {
   EXPECT_EQ(clock.ask({2000}, LaunchCount(1700)), Wish::close);
 }
 
+TEST(SampleClock, WindowsThatFollowAtOnceGrow) {
+  SampleClock clock(100);
+  std::uint64_t now = SampleClock::kFirst;
+  for (const std::uint64_t length : {1700U, 3400U, 6800U, 13600U, 27200U, 27200U}) {  // whole iterations
+    ASSERT_EQ(clock.ask({now}, LaunchCount(1700)), Wish::open);
+    EXPECT_EQ(clock.length(), LaunchCount(length));
+    EXPECT_EQ(clock.ask({now + length - 1}, LaunchCount(1700)), Wish::nothing);
+    ASSERT_EQ(clock.ask({now += length}, LaunchCount(1700)), Wish::close);
+    clock.switched(true);
+  }
+  clock.switched(false);
+  EXPECT_EQ(clock.ask({now}, LaunchCount(1700)), Wish::open);
+  EXPECT_EQ(clock.length(), LaunchCount(1700));
+}
+
+TEST(SampleClock, AWindowThatWasNotSwitchedDoesNotGrowAndNeitherDoOthers) {
+  for (const double percent : {5.0, 50.0, 100.0}) {
+    SampleClock clock(percent);
+    std::uint64_t now = 0;
+    for (int window = 0; window < 5; ++window) {
+      while (clock.ask({now}, LaunchCount(1700)) != Wish::open) now += 100;
+      EXPECT_EQ(clock.length(), LaunchCount(1700)) << percent;
+      while (clock.ask({now}, LaunchCount(1700)) != Wish::close) now += 100;
+      if (percent < 100) clock.switched(true);
+    }
+  }
+}
+
 TEST(SampleClock, AWindowThatCannotBeHadIsAskedForAgainAtTheUsualDistance) {
   SampleClock clock(50);
   EXPECT_EQ(clock.ask({300}, LaunchCount(600)), Wish::open);

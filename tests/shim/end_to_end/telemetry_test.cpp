@@ -69,6 +69,22 @@ TEST(Telemetry, ASampleIsTheShareAskedFor) {
   expect_right_launches(told, 2);
 }
 
+// Each switching misses some launches, so windows grow.
+TEST(Telemetry, WhereAllIsAskedForLongStretchesAreTimed) {
+  const SimulatedResult result = run_simulated(telemetry_run({TELEMETRY_PROBE, "run", "20000"}, "arrival", "100%"));
+  const Told told = told_by(result);
+  std::uint64_t longest = 0;
+  std::uint64_t stretch = 0;
+  std::uint64_t last = 0;
+  for (const auto& [launch, time] : told.times) {
+    stretch = launch == last + 1 ? stretch + 1 : 1;
+    longest = std::max(longest, stretch);
+    last = launch;
+  }
+  EXPECT_GE(longest, 4000U) << result;
+  expect_right_launches(told, 2);
+}
+
 // Silent counters would hold every window open for 2 s (docs/driver_facts.md).
 TEST(Telemetry, PagesAreCountedOnlyWhereMemoryMayMove) {
   for (const char* budget : {"", "20MiB"}) {
