@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -17,19 +18,29 @@ using workload::Request;
 // Allowed difference of a chosen token's logit from the CPU reference's; logits are of the order of 1 to 5, and float
 // against double differs by about 1e-6 after some layers.
 constexpr double kLogitTolerance = 1e-4;
+constexpr long long kAllSteps = 1'000'000'000'000;
+
+// What happened between two decisions of the scheduler.
+struct Round {
+  long long resumed = 0, tokens = 0;
+  std::vector<double> step_ms;
+};
 
 struct Schedule {
-  long long rounds = 0, resumed = 0, parked = 0, tokens = 0;
+  std::vector<Round> rounds;
+  long long resumed = 0, parked = 0, tokens = 0;
 };
 
 // Rounds of `quantum` tokens for the `resident` unfinished requests whose deadlines come first. Every fourth request is
 // an interactive one and comes back each round while it lasts; the others wait their turn.
-Schedule run_all(Decoder& decoder, int resident, int quantum, int steps) {
+Schedule run_all(Decoder& decoder, int resident, int quantum, int steps, long long stop_after) {
   Schedule schedule;
+  long long steps_left = stop_after;
   std::vector<Request>& requests = decoder.requests();
   std::vector<int> order(requests.size());
   std::iota(order.begin(), order.end(), 0);
   while (true) {
+    Round round;
     std::vector<int> batch;
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       return requests[static_cast<std::size_t>(a)].deadline < requests[static_cast<std::size_t>(b)].deadline;
@@ -37,23 +48,29 @@ Schedule run_all(Decoder& decoder, int resident, int quantum, int steps) {
     for (int number : order) {
       Request& request = requests[static_cast<std::size_t>(number)];
       const bool runs = static_cast<int>(batch.size()) < resident && static_cast<int>(request.tokens.size()) < steps;
-      if (runs && !request.running) ++schedule.resumed;
+      if (runs && !request.running) ++round.resumed;
       if (!runs && request.running) ++schedule.parked;
       request.running = runs;
       if (runs) batch.push_back(number);
     }
     if (batch.empty()) return schedule;
-    ++schedule.rounds;
-    for (int token = 0; token < quantum && !batch.empty(); ++token) {
+    for (int token = 0; token < quantum && !batch.empty() && steps_left > 0; ++token, --steps_left) {
+      const auto start = std::chrono::steady_clock::now();
       decoder.step(batch);
-      schedule.tokens += static_cast<long long>(batch.size());
+      round.step_ms.push_back(1e3 * program::seconds_since(start));
+      round.tokens += static_cast<long long>(batch.size());
       std::erase_if(batch, [&](int number) {
         return static_cast<int>(requests[static_cast<std::size_t>(number)].tokens.size()) >= steps;
       });
     }
+    schedule.resumed += round.resumed;
+    schedule.tokens += round.tokens;
+    schedule.rounds.push_back(std::move(round));
+    if (steps_left == 0) return schedule;
+    const auto now = static_cast<long long>(schedule.rounds.size());
     for (int number : order) {
       Request& request = requests[static_cast<std::size_t>(number)];
-      if (request.running) request.deadline = schedule.rounds + (number % 4 == 0 ? 1 : 8);
+      if (request.running) request.deadline = now + (number % 4 == 0 ? 1 : 8);
     }
   }
 }
@@ -72,6 +89,22 @@ void write_outputs(const std::string& path, const std::vector<Request>& requests
   std::fclose(file);
 }
 
+void write_times(const std::string& path, const Schedule& schedule, double seconds) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) program::Flags::fail("--json %s cannot be written", path.c_str());
+  std::fprintf(file, "{\"seconds\": %.6f, \"tokens\": %lld, \"rounds\": [", seconds, schedule.tokens);
+  for (const Round& round : schedule.rounds) {
+    std::fprintf(file, "%s\n{\"resumed\": %lld, \"tokens\": %lld, \"step_ms\": [",
+                 &round == schedule.rounds.data() ? "" : ",", round.resumed, round.tokens);
+    for (std::size_t i = 0; i < round.step_ms.size(); ++i) {
+      std::fprintf(file, "%s%.4f", i == 0 ? "" : ", ", round.step_ms[i]);
+    }
+    std::fprintf(file, "]}");
+  }
+  std::fprintf(file, "]}\n");
+  std::fclose(file);
+}
+
 // How many requests to check when nobody says: all, unless that would take the CPU more than some ten seconds.
 std::size_t affordable_checks(const DecoderShape& shape, std::size_t requests) {
   const double elements = 2.0 * shape.layers * shape.width() * (shape.context + shape.steps);
@@ -80,8 +113,8 @@ std::size_t affordable_checks(const DecoderShape& shape, std::size_t requests) {
   return std::clamp<std::size_t>(static_cast<std::size_t>(budget / work), 1, requests);
 }
 
-// Checks `count` requests, evenly spread, on all threads of the machine.
-bool verified(const DecoderShape& shape, const std::vector<Request>& requests, std::size_t count) {
+// Checks `count` requests, evenly spread, on all threads of the machine. A whole run has decoded all its tokens.
+bool verified(const DecoderShape& shape, const std::vector<Request>& requests, std::size_t count, bool whole) {
   const DecodeReference reference(shape);
   std::vector<double> differences(count);
   std::atomic<std::size_t> next{0};
@@ -90,8 +123,10 @@ bool verified(const DecoderShape& shape, const std::vector<Request>& requests, s
     workers.emplace_back([&] {
       for (std::size_t i = next++; i < count; i = next++) {
         const std::size_t number = i * requests.size() / count;
-        differences[i] =
-            reference.worst_difference(static_cast<int>(number), requests[number].tokens, requests[number].logits);
+        const Request& request = requests[number];
+        const bool enough = !whole || request.tokens.size() == static_cast<std::size_t>(shape.steps);
+        differences[i] = enough ? reference.worst_difference(static_cast<int>(number), request.tokens, request.logits)
+                                : std::numeric_limits<double>::infinity();
       }
     });
   }
@@ -113,8 +148,8 @@ bool verified(const DecoderShape& shape, const std::vector<Request>& requests, s
 int main(int argc, char** argv) {
   program::name = "decode_kv";
   long long requests = 48, resident = 8, context = 512, steps = 8, quantum = 4, layers = 2, heads = 4, head_size = 64,
-            vocabulary = 1024, page_tokens = 16, seed = 1, check = -1;
-  std::string outputs_path;
+            vocabulary = 1024, page_tokens = 16, seed = 1, check = -1, stop_after = kAllSteps;
+  std::string outputs_path, json_path;
   program::Flags flags(
       "decodes many requests over a paged key-value cache, a few at a time, and checks what comes out");
   flags.number("--requests", &requests, 1, 1000000, "requests, all with their cache in device memory");
@@ -122,6 +157,7 @@ int main(int argc, char** argv) {
   flags.number("--context", &context, 1, 1000000, "tokens of every prompt");
   flags.number("--steps", &steps, 1, 100000, "tokens to decode for every request");
   flags.number("--quantum", &quantum, 1, 100000, "tokens a request decodes before it may be parked");
+  flags.number("--stop-after", &stop_after, 1, kAllSteps, "steps of the whole run; requests may be left unfinished");
   flags.number("--layers", &layers, 1, 1000, "layers of the model");
   flags.number("--heads", &heads, 1, 1024, "attention heads");
   flags.number("--head-size", &head_size, 1, workload::kMaximumHeadSize, "elements of a head");
@@ -130,6 +166,7 @@ int main(int argc, char** argv) {
   flags.number("--seed", &seed, 0, 1000000000, "seed of weights and prompts");
   flags.number("--check", &check, -1, 1000000, "how many requests to check, -1 for as many as the CPU can afford");
   flags.text("--outputs", &outputs_path, "FILE: writes all tokens and logits, and a check-sum of the cache");
+  flags.text("--json", &json_path, "FILE: writes how long each step took, by the scheduler's rounds");
   flags.parse(argc, argv);
   const DecoderShape shape{static_cast<int>(layers),        static_cast<int>(heads),   static_cast<int>(head_size),
                            static_cast<int>(vocabulary),    static_cast<int>(context), static_cast<int>(steps),
@@ -143,16 +180,17 @@ int main(int argc, char** argv) {
               program::mebibytes(program::bytes_allocated), program::seconds_since(setup));
   const auto start = std::chrono::steady_clock::now();
   const Schedule schedule = run_all(decoder, static_cast<int>(std::min(resident, requests)), static_cast<int>(quantum),
-                                    static_cast<int>(steps));
+                                    static_cast<int>(steps), stop_after);
   CHECK(cudaDeviceSynchronize());
   const double seconds = program::seconds_since(start);
-  std::printf("%lld rounds, %lld times resumed, %lld times parked\n", schedule.rounds, schedule.resumed,
+  std::printf("%zu rounds, %lld times resumed, %lld times parked\n", schedule.rounds.size(), schedule.resumed,
               schedule.parked);
   std::printf("%lld tokens in %.2f s: %.1f tokens/s\n", schedule.tokens, seconds,
               static_cast<double>(schedule.tokens) / seconds);
   const unsigned long long cache = decoder.cache_checksum();
   std::printf("cache check-sum %016llx\n", cache);
   if (!outputs_path.empty()) write_outputs(outputs_path, decoder.requests(), cache);
+  if (!json_path.empty()) write_times(json_path, schedule, seconds);
 
   const std::size_t all = decoder.requests().size();
   const std::size_t count = check < 0 ? affordable_checks(shape, all) : std::min(all, static_cast<std::size_t>(check));
@@ -160,7 +198,7 @@ int main(int argc, char** argv) {
     std::printf("outputs not verified, as asked\n");
     return 0;
   }
-  if (!verified(shape, decoder.requests(), count)) return 1;
+  if (!verified(shape, decoder.requests(), count, stop_after == kAllSteps)) return 1;
   std::printf("outputs verified\n");
   return 0;
 }

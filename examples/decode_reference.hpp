@@ -32,7 +32,8 @@ class DecodeReference {
  public:
   explicit DecodeReference(const DecoderShape& shape);
   // How far the program's greedy choices for one request are from the reference's: the largest of
-  // |its logit - the reference's for that token| and (largest reference logit - the reference's for that token).
+  // |its logit - the reference's for that token| and (largest reference logit - the reference's for that token), of as
+  // many tokens as it has decoded.
   [[nodiscard]] double worst_difference(int request, const std::vector<int>& tokens,
                                         const std::vector<float>& logits) const;
 
