@@ -5,6 +5,7 @@ and telemetry goes on after it; memory that is spilled does not fault; and sampl
 bare in turn.
 """
 import json
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -15,8 +16,11 @@ PLANNED_BYTES = 16 * GIB
 TRAINING = ["python3", ROOT / "examples/pytorch/train_gpt2.py"]
 # Where the GPU is the limit; what kernels take, and what lies between them, is then nearly the step.
 FITTING = [*TRAINING, "--batch", 16, "--sequence", 1024, "--warmup", 3]
+# Where the host is: many short kernels.
+SMALL = [*TRAINING, "--batch", 1, "--sequence", 64, "--warmup", 10]
 BUSY_LEAST, BUSY_MOST = 0.80, 1.05
 SAMPLED_TOLERANCE, FULL_TOLERANCE = 1.01, 1.03
+CUPTI_FOLDER = "/usr/local/cuda/extras/CUPTI/lib64"
 FULL = ["--telemetry-sample", "100%"]
 
 
@@ -135,6 +139,58 @@ def cost(topic, rounds, steps):
     expect(ratios["full"] <= FULL_TOLERANCE, f"full: {(ratios['full'] - 1) * 100:.2f}% slower, 3% is allowed")
 
 
+def host_limited(topic, rounds, steps):
+    """What timing costs where the host is the limit: in turn with bare, and, as such a host changes its pace, timed and other steps of one run."""
+    kinds = {"bare": None, "off": ["--telemetry-sample", "0%"], "sampled": [], "full": FULL}
+    file, trace = topic.work / "host.json", topic.work / "host.swt"
+    program = [*SMALL, "--steps", steps, "--json", file]
+    took, timed = {kind: [] for kind in kinds}, {}
+    for turn in range(rounds):
+        for kind in list(kinds) if turn % 2 == 0 else reversed(kinds):
+            if kinds[kind] is None:
+                topic.run(program, 60)
+            else:
+                topic.spillway(program, trace, extra=kinds[kind], limit=60)
+                stats = topic.stats(trace)
+                timed[kind] = stats["telemetry"]["timed_launches"] / stats["launches"]
+            took[kind].append(statistics.median(json.loads(file.read_text())["step_ms"]))
+    topic.figures.update(median_step_ms=took, timed_share=timed, least_to_bare={kind: min(took[kind]) / min(took["bare"]) for kind in kinds})
+    print("     " + ", ".join(f"{kind} {min(values):.2f} to {max(values):.2f} ms" for kind, values in took.items()), flush=True)
+    topic.spillway(program, trace, extra=["--telemetry-sample", "50%"], limit=60)
+    topic.figures["one_run"] = timed_and_other_iterations(topic, trace)
+    print("     in one run: " + ", ".join(f"{key} {value:.4g}" for key, value in topic.figures["one_run"].items()), flush=True)
+    expect(timed["full"] > 0.9, f"only {timed['full']:.0%} of the launches were timed")
+
+
+def timed_and_other_iterations(topic, trace):
+    """Medians over the iterations of which all launches were timed, and over those of which none was and none before it."""
+    base = trace.with_suffix(".db")
+    base.unlink(missing_ok=True)
+    topic.run([topic.build / "bin/spillway", "export", trace, "--format", "sqlite", "-o", base], 60)
+    with sqlite3.connect(base) as connection:
+        rows = connection.execute("select iteration, min(time_ns), count(*), count(duration_ns) from launch left join kernel_time using (launch) "
+                                  "group by iteration order by iteration").fetchall()
+    usual = statistics.mode(launches for _, _, launches, _ in rows)
+    with_times, without = [], []
+    for (_, _, _, before), (_, began, launches, timed), (_, ended, _, _) in zip(rows, rows[1:], rows[2:]):
+        if launches == usual and timed == launches:
+            with_times.append((ended - began) / 1e6)
+        elif launches == usual and timed == 0 and before == 0:
+            without.append((ended - began) / 1e6)
+    expect(min(len(with_times), len(without)) >= 10, f"{len(with_times)} timed iterations and {len(without)} others: too few to compare")
+    timed_ms, other_ms = statistics.median(with_times), statistics.median(without)
+    return {"launches": usual, "timed": len(with_times), "others": len(without), "timed_ms": timed_ms, "others_ms": other_ms,
+            "ratio": timed_ms / other_ms, "us_per_launch": 1e3 * (timed_ms - other_ms) / usual}
+
+
+def cupti_itself(topic):
+    """What CUPTI's kernel activity costs a launch, by how it is used, without Spillway."""
+    text = topic.run([topic.build / "bin/cupti_cost", "--rounds", 3], 60, environment={"LD_LIBRARY_PATH": CUPTI_FOLDER})
+    figures = json.loads(text.split("\n", 1)[1])
+    topic.figures.update(figures)
+    expect(figures["records"] > 0, "CUPTI gave no record")
+
+
 def add_flags(parser):
     parser.add_argument("--rounds", type=int, default=4, help="rounds of the comparison of costs")
     parser.add_argument("--cost-steps", type=int, default=30)
@@ -143,7 +199,7 @@ def add_flags(parser):
 def steps_of(topic, arguments):
     return [("times.full", kernel_times, topic, 20, FULL, 0.5), ("times.sampled", kernel_times, topic, 40, [], 0.005), ("profiler", profiled, topic),
             ("faults.arrival", faults, topic, "arrival"), ("faults.adaptive", faults, topic, "adaptive"),
-            ("cost", cost, topic, arguments.rounds, arguments.cost_steps)]
+            ("cost", cost, topic, arguments.rounds, arguments.cost_steps), ("host_limited", host_limited, topic, 2, 300), ("cupti", cupti_itself, topic)]
 
 
 if __name__ == "__main__":
