@@ -6,15 +6,15 @@
 #include <utility>
 
 #include "shim/own_threads.hpp"
+#include "shim/service_signals.hpp"
 #include "shim/thread_state.hpp"
 
 namespace spillway::shim {
 
 std::optional<std::thread> start_service_thread(const char* name, std::function<void()> body) {
   // A new thread inherits the mask, so there is no moment in which a signal could reach it.
-  sigset_t all;
+  const sigset_t all = signals_of_the_program();
   sigset_t before;
-  sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::optional<std::thread> thread;
   try {

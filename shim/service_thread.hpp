@@ -1,5 +1,5 @@
-// A thread of ours inside somebody else's program: all signals blocked (the program's handlers must not run on it),
-// named for debuggers, and with every driver call going straight to the real function.
+// A thread of ours inside somebody else's program: the program's signals blocked (service_signals.hpp), named for
+// debuggers, and with every driver call going straight to the real function.
 #pragma once
 
 #include <functional>

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <csignal>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -14,6 +13,7 @@
 
 #include "policy/trace/frame_builder.hpp"
 #include "shim/own_threads.hpp"
+#include "shim/service_signals.hpp"
 #include "shim/trace_file.hpp"
 
 namespace spillway::shim {
@@ -206,9 +206,8 @@ void TraceWriter::State::enqueue_loss() {
 TraceWriter::TraceWriter(TraceWriterOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 
 bool TraceWriter::start(State& state) {
-  sigset_t all;
+  const sigset_t all = signals_of_the_program();
   sigset_t before;
-  sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this
   const int error = pthread_create(&state.thread, nullptr, State::thread_main, &state);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
