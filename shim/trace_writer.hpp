@@ -3,7 +3,8 @@
 //
 // Threads: `submit` from one thread at a time (policy's); everything else from any thread, but not from a signal
 // handler. The writer thread starts with the first frame and blocks the program's signals; a program without frames
-// gets neither thread nor file. Frames are written as they come, so that after a SIGKILL the file holds all that was submitted.
+// gets neither thread nor file. Frames are written as they come, so that after a SIGKILL the file holds all that was
+// submitted.
 //
 // A good guest: a full queue drops and counts, and the trace says where; a file that has reached its size is kept
 // readable, what comes later is counted, and its end is still written; any failure of the file turns tracing off with

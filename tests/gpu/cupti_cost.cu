@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   CUPTI(cuptiActivityRegisterCallbacks(give_buffer, take_buffer));
   void* managed = nullptr;
   CHECK(cudaFree(nullptr));  // counters need a context
-  count_pages(true);  // the counters wake with managed memory made after CUPTI's first call
+  count_pages(true);         // the counters wake with managed memory made after CUPTI's first call
   CHECK(cudaMallocManaged(&managed, 4 << 20));
   count_pages(false);
   CHECK(cudaDeviceSynchronize());
