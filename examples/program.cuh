@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -82,7 +84,8 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Flags "--name value", each a whole number within a range, or a text. A mistake is one line and exit code 2.
+// Flags "--name value" or "--name=value", each a whole number within a range, or a file's name. A mistake is one line
+// and exit code 2.
 class Flags {
  public:
   explicit Flags(const char* purpose) : purpose_(purpose) {}
@@ -97,13 +100,20 @@ class Flags {
   void parse(int argc, char** argv) const {
     for (int i = 1; i < argc; ++i) {
       if (std::strcmp(argv[i], "--help") == 0) print_help();
-      const Row* row = find(argv[i]);
-      if (row == nullptr) fail("%s is no flag of this program; see --help", argv[i]);
-      if (++i == argc) fail("%s needs a value; see --help", argv[i - 1]);
-      if (row->text != nullptr)
-        *row->text = argv[i];
-      else
-        set_number(*row, argv[i]);
+      const std::string word = argv[i];
+      const std::size_t equals = std::min(word.find('='), word.size());
+      const std::string flag = word.substr(0, equals);
+      const Row* row = find(flag.c_str());
+      if (row == nullptr) fail("%s is no flag of this program; see --help", flag.c_str());
+      if (equals == word.size() && ++i == argc) fail("%s needs a value; see --help", flag.c_str());
+      const std::string value = equals == word.size() ? argv[i] : word.substr(equals + 1);
+      if (row->text == nullptr) {
+        set_number(*row, value.c_str());
+      } else if (value.empty()) {
+        fail("%s needs the name of a file; see --help", row->flag);
+      } else {
+        *row->text = value;
+      }
     }
   }
 
@@ -154,6 +164,39 @@ class Flags {
 
   const char* purpose_;
   std::vector<Row> rows_;
+};
+
+// A file that a flag names, opened before the program's work so that a place that cannot be written is told at once,
+// and closed with what went wrong: exit code 2 and 1. Without a name it is not wanted.
+class OutputFile {
+ public:
+  OutputFile(const char* flag, const std::string& path) : flag_(flag), path_(path) {
+    if (path.empty()) return;
+    file_ = std::fopen(path.c_str(), "w");
+    if (file_ == nullptr) {
+      Flags::fail("%s %s cannot be written (%s); name another file", flag, path.c_str(), std::strerror(errno));
+    }
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile() { close(); }
+
+  [[nodiscard]] bool wanted() const { return file_ != nullptr; }
+  [[nodiscard]] std::FILE* get() const { return file_; }
+  void close() {
+    if (file_ == nullptr) return;
+    std::FILE* file = std::exchange(file_, nullptr);
+    const bool written = std::ferror(file) == 0;
+    if (std::fclose(file) == 0 && written) return;
+    std::fprintf(stderr, "%s: %s %s could not be written to its end (%s); name another file\n", name, flag_,
+                 path_.c_str(), std::strerror(errno));
+    std::exit(1);
+  }
+
+ private:
+  const char* flag_;
+  std::string path_;
+  std::FILE* file_ = nullptr;
 };
 
 }  // namespace program

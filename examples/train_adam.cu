@@ -153,12 +153,9 @@ double worst_weight_difference(const Trainer& trainer, const MlpReference& refer
   return worst;
 }
 
-void write_losses(const std::string& path, const std::vector<double>& losses, unsigned long long state) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) program::Flags::fail("--losses %s cannot be written", path.c_str());
+void write_losses(std::FILE* file, const std::vector<double>& losses, unsigned long long state) {
   for (double loss : losses) std::fprintf(file, "%.17g\n", loss);
   std::fprintf(file, "state %016llx\n", state);
-  std::fclose(file);
 }
 
 // Trains the reference for as many steps as are to be verified; true if everything agrees.
@@ -209,6 +206,7 @@ int main(int argc, char** argv) {
                "how many steps to check against the CPU, -1 for all: rounding drifts apart over many");
   flags.text("--losses", &losses_path, "FILE: writes every loss in full precision, and a check-sum of the final state");
   flags.parse(argc, argv);
+  program::OutputFile losses_file("--losses", losses_path);
   const MlpShape shape{static_cast<int>(layers), static_cast<int>(width), static_cast<int>(batch),
                        static_cast<std::uint64_t>(seed)};
 
@@ -229,7 +227,8 @@ int main(int argc, char** argv) {
   std::printf("median step: %.2f ms\n", times[times.size() / 2] * 1e3);
   const unsigned long long state = trainer.state_checksum();
   std::printf("state check-sum %016llx\n", state);
-  if (!losses_path.empty()) write_losses(losses_path, losses, state);
+  if (losses_file.wanted()) write_losses(losses_file.get(), losses, state);
+  losses_file.close();
 
   const std::size_t checked = verify < 0 ? losses.size() : std::min(losses.size(), static_cast<std::size_t>(verify));
   if (checked == 0) {

@@ -4,6 +4,7 @@ Usage: decode_times_test.py PROGRAM [ARGUMENT...], with the arguments that start
 """
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -34,11 +35,37 @@ class Times(unittest.TestCase):
 
     def test_a_stopped_run_is_the_beginning_of_a_whole_one(self):
         _, whole = self.told()
-        told, part = self.told("--stop-after", "6")
+        told, part = self.told("--stop-after=6")
         self.assertEqual([len(r["step_ms"]) for r in told["rounds"]], [4, 2])
         for all_of_it, some in list(zip(whole, part, strict=True))[:-1]:
             self.assertTrue(all_of_it.startswith(some), some)
         self.assertGreater(sum(line.count(" ") for line in part), 12)
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, *flags):
+        done = subprocess.run([*Times.command, *SHAPE, *flags], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    def test_a_file_that_takes_nothing_is_told(self):
+        for flag in ("--json", "--outputs"):
+            code, text = self.refused(flag, "/dev/full")
+            self.assertEqual(code, 1)
+            self.assertIn(f"{flag} /dev/full could not be written to its end (No space left on device)", text)
+
+    def test_a_place_that_is_none_is_told_before_the_work(self):
+        code, text = self.refused("--json", "/nope/times.json")
+        self.assertEqual((code, text), (2, "decode_kv: --json /nope/times.json cannot be written (No such file or directory); name another file\n"))
+        self.assertEqual(self.refused("--outputs", "")[0], 2)
+        code, text = self.refused("--json=/dev/null", "--outputs=/dev/null")
+        self.assertEqual(code, 2)
+        self.assertIn("both name /dev/null", text)
+
+    def test_more_than_the_host_holds_is_told(self):
+        # Its page table would take 250 GB.
+        done = subprocess.run([*Times.command, "--requests", "1000000", "--context", "1000000"], capture_output=True, text=True, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (64 << 30, 64 << 30)))
+        self.assertEqual((done.returncode, done.stderr), (1, "decode_kv: out of host memory; lower --requests, --context or --steps\n"))
 
 
 if __name__ == "__main__":
