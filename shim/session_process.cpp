@@ -115,7 +115,8 @@ void Session::run_policy_thread() {
       drain(work);
       if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began, telemetry_use());
     }
-    const ProgressMarks::Progress progress = progress_marks().look();
+    ProgressMarks::Progress progress;
+    migration_.watch("a query of events", [&progress] { progress = progress_marks().look(); });
     // The driver may have kept it for long, and the process ended meanwhile.
     if (stopping_.load(std::memory_order_acquire)) return;
     {
