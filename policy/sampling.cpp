@@ -12,15 +12,19 @@ LaunchCount window_length(LaunchCount iteration) {
   return LaunchCount(one * times);
 }
 
-SampleClock::Wish SampleClock::ask(LaunchNumber latest, LaunchCount iteration) {
-  if (!(percent_ > 0) || latest.value < next_) return Wish::nothing;
+SampleClock::Wish SampleClock::ask(LaunchNumber latest, LaunchCount iteration, Nanoseconds now) {
+  const bool long_enough = open_ && latest.value >= opened_ + least_ && now - opened_at_ >= kLongEnough;
+  if (!(percent_ > 0) || (latest.value < next_ && !long_enough)) return Wish::nothing;
   if (!open_) {
     open_ = true;
-    length_ = window_length(iteration).count();
+    opened_ = latest.value;
+    opened_at_ = now;
+    length_ = least_ = window_length(iteration).count();
     for (std::uint32_t i = 0; percent_ > 50 && i < grown_ && 2 * length_ <= kLongestGrown; ++i) length_ *= 2;
     next_ = latest.value + length_;
     return Wish::open;
   }
+  length_ = std::min(length_, latest.value - opened_);
   give_up(latest);
   return Wish::close;
 }

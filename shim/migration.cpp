@@ -55,6 +55,11 @@ std::shared_ptr<MigrationContext> Migration::context_of(policy::DeviceIndex devi
   return context;
 }
 
+void Migration::watch(const char* what, const std::function<void()>& body) {
+  const Watched watched(*this, what);
+  body();
+}
+
 bool Migration::with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body) {
   const Watched watched(*this, what);
   CUcontext current = nullptr;

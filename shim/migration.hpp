@@ -74,6 +74,8 @@ class Migration {
   // Calls `body` with a context current on this thread: the one that is, else ours, for that long. False, and no call,
   // if there is neither: ours is made by `prepare` or a move only. `what` names the call if it does not come back.
   bool with_context(policy::DeviceIndex device, const char* what, const std::function<void()>& body);
+  // Calls `body`, whose driver calls are named as `what` if they do not come back.
+  void watch(const char* what, const std::function<void()>& body);
   // Reports driver calls that have been under way for long, once each. For a timer; idle lanes look as well, as the
   // timer's own thread may be what is stuck.
   void look_for_stuck_calls();

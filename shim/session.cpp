@@ -106,7 +106,12 @@ Session::Session(RunSettings run, std::uint32_t device_count)
   }
   announce();
   start_telemetry(device_count);
-  auto thread = start_service_thread("spillway-policy", [this] { run_policy_thread(); });
+  auto thread = start_service_thread("spillway-policy", [this] {
+    run_policy_thread();
+    const std::unique_lock lock(mutex_);
+    policy_thread_ended_ = true;
+    policy_thread_ends_.notify_all();
+  });
   if (thread) policy_thread_ = std::move(*thread);
 }
 

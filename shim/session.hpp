@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -251,6 +252,8 @@ class Session final : public LaunchObserver, public GraphObserver {
   std::unique_ptr<Telemetry> telemetry_;  // null if nobody asks for it; made before the policy thread
   std::atomic<bool> stopping_{false};
   std::thread policy_thread_;
+  bool policy_thread_ended_ = false;
+  std::condition_variable policy_thread_ends_;
 };
 
 }  // namespace spillway::shim

@@ -115,7 +115,10 @@ void Session::run_policy_thread() {
       drain(work);
       if (telemetry_) telemetry_->tick(engine_.launches(), engine_.iteration(), began, telemetry_use());
     }
-    const ProgressMarks::Progress progress = progress_marks().look();
+    ProgressMarks::Progress progress;
+    migration_.watch("a query of events", [&progress] { progress = progress_marks().look(); });
+    // The driver may have kept it for long, and the process ended meanwhile.
+    if (stopping_.load(std::memory_order_acquire)) return;
     {
       const std::unique_lock lock(mutex_);
       tell_marks(progress, work);
@@ -138,6 +141,7 @@ void Session::run_policy_thread() {
                    error_name({static_cast<std::int32_t>(progress.refused)}));
     }
     carry_out(work);
+    if (stopping_.load(std::memory_order_acquire)) return;
     if (flushes) publish({});
     migration_.look_for_stuck_calls();
     // Twice, as threads come and go between the looks of one.
@@ -212,7 +216,13 @@ void Session::leave_driver_alone() {
   if (telemetry_) telemetry_->stop();
   stopping_.store(true, std::memory_order_release);
   // Itself, where it ends the process.
-  if (policy_thread_.joinable() && policy_thread_.get_id() != std::this_thread::get_id()) policy_thread_.join();
+  if (policy_thread_.joinable() && policy_thread_.get_id() != std::this_thread::get_id()) {
+    std::unique_lock lock(mutex_);
+    const bool ended = policy_thread_ends_.wait_for(lock, kExitWait, [this] { return policy_thread_ended_; });
+    lock.unlock();
+    // One that hangs in the driver is left behind.
+    ended ? policy_thread_.join() : policy_thread_.detach();
+  }
   progress_marks().stop();
   migration_.stop(kExitWait);
 }

@@ -63,7 +63,7 @@ void Telemetry::tick(policy::LaunchNumber latest, policy::LaunchCount iteration,
   if (phase_ != Phase::idle && (phase_ != Phase::open || close_)) return;
   if (phase_ == Phase::idle && use == Use::none) return;
   using Wish = policy::SampleClock::Wish;
-  const Wish wish = clock_.ask(latest, iteration);
+  const Wish wish = clock_.ask(latest, iteration, drained);
   if (wish == Wish::nothing) return;
   if (wish == Wish::open) phase_ = Phase::asked;
   if (wish == Wish::close) close_ = true;

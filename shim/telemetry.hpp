@@ -39,6 +39,7 @@
 #include "policy/kernel_matching.hpp"
 #include "policy/sampling.hpp"
 #include "shim/cupti_records.hpp"
+#include "shim/window_kernels.hpp"
 
 namespace spillway::shim {
 
@@ -158,7 +159,7 @@ class Telemetry {
   std::optional<policy::WatchedLaunch> before_;  // the last one told outside of a window
 
   // Of the thread alone.
-  std::vector<KernelRecord> kernels_;
+  WindowKernels kernels_;
   std::size_t dropped_ = 0;
   std::optional<policy::TelemetryState> said_;
   bool events_;  // may be recorded

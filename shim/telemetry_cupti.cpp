@@ -128,7 +128,7 @@ void Telemetry::flush(const Cupti& cupti) {
 void Telemetry::collect() {
   CuptiRecords records = buffers_.take();
   dropped_ += records.dropped;
-  kernels_.insert(kernels_.end(), records.kernels.begin(), records.kernels.end());
+  kernels_.add(records.kernels);
   if (records.pages.empty()) return;
   report_({records.pages.begin(), records.pages.end()});
 }

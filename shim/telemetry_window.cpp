@@ -1,8 +1,6 @@
 // A window in which kernels are timed: opened, watched until it has had its launches, settled until the last record of
 // them has come, and given back.
-#include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <utility>
 
 #include "shim/launch_path.hpp"
@@ -12,44 +10,8 @@
 
 namespace spillway::shim {
 
-using policy::Nanoseconds;
 using policy::TelemetryChanged;
 using policy::TelemetryState;
-
-namespace {
-
-// The kernels of one graph launch share its correlation: they become one record, from the first's start to the last's
-// end.
-std::vector<policy::SeenKernel> launches_of(const std::vector<KernelRecord>& records, std::int64_t clock_offset) {
-  std::vector<policy::SeenKernel> seen;
-  std::map<std::uint64_t, std::vector<const KernelRecord*>> graphs;
-  const auto add = [&](policy::DeviceStreamId stream, std::uint64_t order, policy::KernelKey key, std::uint64_t start,
-                       std::uint64_t end) {
-    const bool known = start != 0 && end > start;
-    const auto since = std::max<std::int64_t>(static_cast<std::int64_t>(start) - clock_offset, 0);
-    seen.push_back({stream, order, key, Nanoseconds(known ? since : 0),
-                    Nanoseconds(known ? static_cast<std::int64_t>(end - start) : 0)});
-  };
-  for (const KernelRecord& record : records) {
-    if (record.of_graph) {
-      graphs[record.correlation].push_back(&record);
-    } else {
-      add(record.stream, record.correlation, record.key, record.start, record.end);
-    }
-  }
-  for (const auto& [correlation, kernels] : graphs) {
-    std::uint64_t start = kernels.front()->start;
-    std::uint64_t end = 0;
-    for (const KernelRecord* kernel : kernels) {
-      start = std::min(start, kernel->start);
-      end = std::max(end, kernel->end);
-    }
-    add(policy::kGraphDeviceLane, correlation, policy::graph_key(kernels.size()), start, end);
-  }
-  return seen;
-}
-
-}  // namespace
 
 void Telemetry::run_window() {
   TelemetryChanged changed;
@@ -155,7 +117,7 @@ policy::KernelMatch Telemetry::match() {
     launches = launches_;
   }
   policy::judge_launches(launches, marks);
-  return policy::match_kernels(launches, launches_of(kernels_, offset));
+  return policy::match_kernels(launches, kernels_.launches(offset));
 }
 
 void Telemetry::settle(const Cupti& cupti) {

@@ -94,7 +94,8 @@ class ScriptedProgram {
   void pass(Nanoseconds time) { now_ = now_ + time; }
 
   // Carries out one open move (the oldest), or all of them.
-  void finish_one(MoveOutcome outcome = MoveOutcome::done) {
+  void finish_one() { finish_one(usual_); }
+  void finish_one(MoveOutcome outcome) {
     if (open_.empty()) return;
     const Decision decision = open_.front();
     open_.pop_front();
@@ -131,8 +132,9 @@ class ScriptedProgram {
   [[nodiscard]] bool chunk_on_card(Address address, Bytes offset) const {
     return on_card_.contains({ids_.at(address), offset});
   }
-  // What the driver answers to the next blocking moves; done where the list ends.
+  // What the driver answers to the next blocking moves; done where the list ends, or what `from_now_on` says.
   void answer_moves(std::deque<MoveOutcome> outcomes) { outcomes_ = std::move(outcomes); }
+  void from_now_on(MoveOutcome outcome) { usual_ = outcome; }
   [[nodiscard]] Bytes bytes(Address address) const { return bytes_.at(ids_.at(address)); }
   [[nodiscard]] AllocationId id(Address address) const { return ids_.at(address); }
   [[nodiscard]] Backing backing(Address address) const { return backing_.at(ids_.at(address)); }
@@ -143,6 +145,8 @@ class ScriptedProgram {
   Engine& engine() { return engine_; }
 
  private:
+  static constexpr int kMostAtOnce = 100'000;
+
   struct Page {
     bool mapped = false;
     bool prefers_host = false;
@@ -176,14 +180,15 @@ class ScriptedProgram {
   }
 
   void finish_blocking() {
-    for (;;) {
+    // Who asks for more in answer to each would do so for ever: the test sees that they are still open.
+    for (int finished = 0; finished < kMostAtOnce; ++finished) {
       const auto move = std::find_if(open_.begin(), open_.end(), [](const Decision& decision) {
         return std::get<MoveRange>(decision.body).urgency == Urgency::blocking;
       });
       if (move == open_.end()) return;
       const Decision decision = *move;
       open_.erase(move);
-      MoveOutcome outcome = MoveOutcome::done;
+      MoveOutcome outcome = usual_;
       if (!outcomes_.empty()) {
         outcome = outcomes_.front();
         outcomes_.pop_front();
@@ -209,6 +214,7 @@ class ScriptedProgram {
   std::vector<Decision> last_;
   std::deque<Decision> open_;
   std::deque<MoveOutcome> outcomes_;
+  MoveOutcome usual_ = MoveOutcome::done;
   std::map<Address, AllocationId> ids_;
   std::map<AllocationId, Bytes> bytes_;
   std::map<AllocationId, Backing> backing_;

@@ -90,6 +90,9 @@ class SparseProgram {
   }
   [[nodiscard]] const std::vector<Decision>& decisions() const { return program_.decisions(); }
 
+  // The driver, from now on.
+  void refuse_moves() { program_.from_now_on(MoveOutcome::failed); }
+
   std::set<std::uint32_t> hot;
   bool probes_hurt = false;  // more than they can
 
@@ -217,6 +220,26 @@ TEST(SparseRanges, WhatIsUsedAsAWholeIsProbedOnce) {
   const int probes = program.probes();
   program.run(300);
   EXPECT_EQ(program.probes(), probes);
+}
+
+// What is asked for in answer to a refusal would be refused again: an exchange a round is as much as is tried.
+TEST(SparseRanges, WhereNothingMovesLittleIsAskedFor) {
+  SparseProgram program;
+  program.hot = chunks(80, 16);
+  program.run(20);
+  program.watch();
+  program.run(100);
+  program.refuse_moves();
+  program.hot = chunks(40, 16);
+  const std::size_t before = program.decisions().size();
+  program.run(200);
+  const auto moves =
+      std::count_if(program.decisions().begin() + static_cast<std::ptrdiff_t>(before), program.decisions().end(),
+                    [](const Decision& decision) { return std::holds_alternative<MoveRange>(decision.body); });
+  EXPECT_GT(moves, 0);
+  EXPECT_LT(moves, 200 * 16);
+  program.lose();
+  EXPECT_EQ(program.unmapped().size(), 0U) << "what stayed has its mapping";
 }
 
 // More is hot than fits: exchanges are mistakes, and cease.

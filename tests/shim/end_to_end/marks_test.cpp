@@ -177,6 +177,20 @@ TEST(Marks, AProcessEndsAmidTurns) {
   EXPECT_GT(refused, 0) << "this test shows nothing";
 }
 
+// A call of the policy thread that does not come back: the trace is whole all the same.
+TEST(Marks, WhatHangsInTheDriverHoldsNoExitUp) {
+  const std::string symbol = "cuEventQuery";
+  for (const std::uint64_t call : {1U, 20U}) {
+    SimulatedRun run = turns("exits", 60);
+    run.faults = symbol + ":" + std::to_string(call) + ":delay=600000ms";
+    const SimulatedResult result = run_simulated(run);
+    ASSERT_FALSE(result.hung()) << result;
+    EXPECT_EQ(result.process.exit_code, 6) << result;
+    EXPECT_EQ(result.calls(symbol), call) << "none, or not the last";
+    EXPECT_EQ(result.stats()["whole"], true);
+  }
+}
+
 // The code is told once a try, and the driver is not asked again.
 TEST(Marks, ARefusalEndsThemForGood) {
   struct Fault {

@@ -143,12 +143,14 @@ TEST_F(MigrationTest, NoContextIsMadeInPassing) {
       .join();
 }
 
-TEST_F(MigrationTest, AnAdviceThatIsStuckIsReportedByAnIdleLane) {
+TEST_F(MigrationTest, AnAdviceOrALookThatIsStuckIsReportedByAnIdleLane) {
   start("");
   Migration migration(reports(), {20ms, 20ms});
   migration.prepare({0}, 2000ms);
   const int before = stuck_;
   migration.with_context({0}, "an advice", [&] { wait_for([&] { return stuck_ > before; }); });
+  const int advices = stuck_;
+  migration.watch("a look", [&] { wait_for([&] { return stuck_ > advices; }); });
 }
 
 TEST_F(MigrationTest, NobodyWaitsForAMoveThatIsStuckNorForWhatIsBehindIt) {
