@@ -121,7 +121,7 @@ bool Forecast::step_over(std::uint32_t key) {
 void Forecast::vote(std::uint32_t shape) {
   // Buffers that take turns come back after some iterations, which are none the less iterations.
   if (period_ >= kLongPeriod) return;
-  const std::uint64_t place = place_of_shape(shape);
+  const std::uint64_t place = first_of_repeats(place_of_shape(shape));
   if (place == 0) return;
   const std::uint64_t other = count_ - place;
   // A shorter distance is a part of the one followed (a layer of a token), unless that has been found to be none.
@@ -132,6 +132,16 @@ void Forecast::vote(std::uint32_t shape) {
   if (votes_ < needed || other == distance().count()) return;
   unlock();
   set_match(place);
+  // The launches that told of this distance have agreed already, and those before them perhaps.
+  while (run_ < other && known(place - run_) && entry(place - run_).shape == entry(count_ - run_).shape) ++run_;
+}
+
+// In a loop within a loop a launch is seen again and again before the next part begins: where the part began that is
+// followed now, that is the place.
+std::uint64_t Forecast::first_of_repeats(std::uint64_t place) const {
+  const std::uint64_t repeat = distance().count();
+  while (place > repeat && known(place - repeat) && entry(place - repeat).shape == entry(place).shape) place -= repeat;
+  return place;
 }
 
 std::uint64_t Forecast::place_of_shape(std::uint32_t shape) const {

@@ -97,6 +97,7 @@ class Forecast {
   [[nodiscard]] std::uint64_t widen(std::uint32_t launch) const;
   [[nodiscard]] std::uint64_t place_of_shape(std::uint32_t shape) const;
   [[nodiscard]] std::uint64_t place_of_gram(std::size_t which) const;
+  [[nodiscard]] std::uint64_t first_of_repeats(std::uint64_t place) const;
   void follow(std::uint32_t key, std::uint32_t shape);
   [[nodiscard]] bool step_over(std::uint32_t key);
   void look_up(std::uint32_t shape);

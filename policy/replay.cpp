@@ -9,12 +9,11 @@
 
 #include "policy/card.hpp"
 #include "policy/possible_events.hpp"
+#include "policy/queue_depth.hpp"
 
 namespace spillway::policy {
 namespace {
 
-// How far the program may run ahead of the device, in launches (the driver's queue).
-constexpr std::size_t kRunAhead = 1024;
 // Seconds between two calls above which the program is taken to wait for the device.
 constexpr double kLongestPause = 50e-6;
 // The bounds are of this many uses at most: fewer uses need no more traffic, so they stay bounds.
@@ -134,7 +133,7 @@ void Run::take(const Event& event) {
   }
   last_event_ = event.time;
   model_.advance(cpu_);
-  cpu_ = std::max(cpu_, model_.wait_for_queue(kRunAhead, cpu_));
+  cpu_ = std::max(cpu_, model_.wait_for_queue(kQueueDepth, cpu_));
   now_ = cpu_;
   tell_times();
   if (const auto* settled = std::get_if<AllocationSettled>(&event.body)) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/queue_depth.hpp"
 #include "policy/size_text.hpp"
 #include "tools/text_table.hpp"
 
@@ -23,9 +24,8 @@ constexpr double kMostWaiting = 20;
 // A recording faster than this share of its own computing is of a program that never waits for its launches: its clock
 // says when it asked for them, not when they ran.
 constexpr double kRanAhead = 0.5;
-// It can be ahead by so many launches: the driver makes it wait for room in its queue. Of so many times that, the clock
-// says when they ran, but for an eighth. A graph launch has room of its own.
-constexpr std::uint64_t kQueueDepth = 1024;
+// Of so many times the launches that it can be ahead by, the clock says when they ran, but for an eighth. A graph
+// launch has room of its own.
 constexpr std::uint64_t kQueues = 8;
 
 std::string expected_time(double seconds) {

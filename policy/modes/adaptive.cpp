@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "policy/chunk_parts.hpp"
+#include "policy/queue_depth.hpp"
+
 namespace spillway::policy {
 namespace {
 
@@ -31,12 +34,15 @@ std::uint64_t weight_of(LaunchShapeId shape, const LaunchBook& book) {
 // Of the window, for all that comes late and is not small: until a plan is made, the latest has so much of it.
 constexpr std::uint64_t kDisplacedShare = 8;
 constexpr std::size_t kMostTransientSizes = 4096;
-constexpr std::uint64_t kQueueDepth = 1024;  // launches a program can be ahead of its device, graphs counted by weight
 
 }  // namespace
 
 Adaptive::Adaptive(Books& books, DecisionWriter& writer)
-    : Arrival(books, writer), costs_(books.costs), sparse_(books, writer, books.costs), streaming_(books, writer) {}
+    : Arrival(books, writer),
+      costs_(books.costs),
+      sparse_(books, writer, books.costs),
+      streaming_(books, writer),
+      pace_(writer) {}
 
 bool Adaptive::spilling() const {
   return std::any_of(devices_.begin(), devices_.end(),
@@ -112,24 +118,22 @@ void Adaptive::learn_time(const KernelTimed& timed) {
   if (!kind) return;
   touched_.clear();
   Bytes on_host;
+  bool stayed = true;
   for (const NamedPointer& pointer : site.pointers) {
-    const auto moved = last_moved_.find(pointer.allocation);
-    const bool stayed = moved == last_moved_.end() || moved->second < timed.launch.value;
-    if (!stayed || !books_.residency.holds(pointer.allocation) || books_.residency.moving(pointer.allocation)) return;
+    if (!books_.residency.holds(pointer.allocation)) return;
     const SpanId id = spans_.at(pointer.allocation, pointer.offset);
     if (std::find(touched_.begin(), touched_.end(), id) != touched_.end()) continue;
     touched_.push_back(id);
     const Span span = spans_.span(id);
     const std::vector<Chunk>& chunks = books_.residency.chunks(pointer.allocation);
-    const std::uint64_t end = span.offset.count() + span.bytes.count();
-    for (std::uint64_t at = span.offset.count(); at < end;) {
-      const std::uint64_t chunk = at / kChunk.count();
-      const std::uint64_t stop = std::min(end, (chunk + 1) * kChunk.count());
-      if (chunk >= chunks.size()) return;
-      if (!in_hbm(chunks[chunk].at)) on_host += Bytes(stop - at);
-      at = stop;
-    }
+    const auto moved = last_moved_.find(pointer.allocation);
+    each_chunk(span.offset, span.bytes, [&](std::uint32_t chunk, Bytes part) {
+      const bool known = chunk < chunks.size() && !chunks[chunk].moving;
+      stayed = stayed && known && (moved == last_moved_.end() || moved->second[chunk] < timed.launch.value);
+      if (known && !in_hbm(chunks[chunk].at)) on_host += part;
+    });
   }
+  if (!stayed) return;
   crossings_.timed(*kind, on_host, timed.duration);
 }
 
@@ -184,35 +188,23 @@ void Adaptive::launched(const Use& use) {
   const std::uint64_t locks = forecast_.locks();
   forecast_.launched(book_.site(shape).key, shape);
   weight_ += weight_of(shape, book_);
-  if (forecast_.candidate() != LaunchCount()) judge_candidate();
+  if (forecast_.candidate() != LaunchCount()) judge_candidate(use.time);
   if (forecast_.locks() != locks || forecast_.boundary()) {
     const bool whole = forecast_.locks() == locks;
     progress_ = {progress_.number + 1, use.launch, use.time, whole ? use.time - progress_.began_at : Nanoseconds()};
   }
   if (streaming_.active()) follow_schedule(use.launch);
-  if (forecast_.locks() != locks) {
-    watchdog_.reset();
-    slow_.reset();
-    iteration_began_ = use.time;
-    locked_at_ = weight_;
-  } else if (forecast_.boundary() && forecast_.iterations() % iterations_in_round_ == 0) {
-    if (forecast_.period() < kShortPeriod &&
-        stretch_overlap(forecast_, book_, spans_, use.launch, forecast_.period(), epoch_) < kSameMemory) {
+  if (forecast_.period() == LaunchCount()) pace_.end_marks();
+  if (forecast_.locks() == locks && forecast_.boundary() && forecast_.iterations() % iterations_in_round_ == 0) {
+    if (forecast_.period() < kShortPeriod && forecast_.iterations() + 2 >= 2 * iterations_in_round_ &&
+        stretch_overlap(forecast_, book_, spans_, use.launch, round(), epoch_) < kSameMemory) {
       forecast_.drop();
       return;
     }
-    const bool still = out_.empty() && in_.empty() && open_.empty() && !sparse_.moving();
-    const auto moves = still ? Watchdog::Moves::settled : Watchdog::Moves::open;
-    // Launches are seen when they are enqueued: until the queue is full, a program that never waits shows its own pace.
-    const bool paced = weight_ >= locked_at_ + kQueueDepth;
-    const Verdict verdict =
-        paced && !streaming_.active() ? watchdog_.iteration(use.time - iteration_began_, moves) : Verdict::none;
-    iteration_began_ = use.time;
-    if (verdict != Verdict::none && slow_)
-      judge_taking_back();
-    else if (verdict == Verdict::revert)
-      take_back();
-    end_of_iteration();
+    const auto took = pace_.enqueued(use.time, LaunchCount(weight_));
+    if (took && !streaming_.active()) judge(*took);
+    ask_for_marks();
+    end_of_round();
   } else if (forecast_.state() != ForecastState::locked && use.launch.value >= planned_at_ + kStretch && spilling()) {
     epoch_ = {epoch_.value + 1};
     profile_latest(LaunchCount(kStretch));
@@ -220,27 +212,40 @@ void Adaptive::launched(const Use& use) {
   }
 }
 
-void Adaptive::judge_candidate() {
+void Adaptive::ask_for_marks() {
+  if (streaming_.possible() && !streaming_.active() && spilling()) pace_.want_marks(round());
+}
+
+void Adaptive::judge_candidate(Nanoseconds now) {
   const LaunchNumber last = forecast_.launches();
   const LaunchCount period = forecast_.candidate();
-  if (stretch_overlap(forecast_, book_, spans_, last, period, epoch_) < kSameMemory) {
+  const std::uint64_t in_round = (kLeastRound + weight(last, period) - 1) / weight(last, period);
+  if (stretch_overlap(forecast_, book_, spans_, last, LaunchCount(in_round * period.count()), epoch_) < kSameMemory) {
     forecast_.reject();
     return;
   }
   forecast_.accept();
-  iterations_in_round_ = (kLeastRound + weight(last, period) - 1) / weight(last, period);
+  end_streaming();  // of the iteration before
+  iterations_in_round_ = in_round;
   writer_.note({}, {}, {},
                "an iteration of " + std::to_string(period.count()) + (period.count() == 1 ? " launch" : " launches") +
                    " was found",
                {});
-  // Both periods are iterations: learning from each tells what stays in between. A round has not been seen twice yet.
+  // Both periods are iterations: learning from each tells what stays in between. Rounds of several are
+  // learned from as they come.
   if (iterations_in_round_ == 1) {
     profile_.build(forecast_, book_, spans_, {last.value - period.count()}, period, epoch_);
     UseCrossings crossings({book_, functions_, crossings_, costs_}, spans_);
     history_.iteration(profile_, {book_, functions_, crossings_, costs_}, spans_, crossings);
   }
   replan_ = true;
-  end_of_iteration();
+  streamed_ = stream_looks_ = 0;
+  if (stream_failures_ == 0) stream_after_ = 0;
+  watchdog_.reset();
+  slow_.reset();
+  pace_.begin(last, now, LaunchCount(weight_));
+  end_of_round();
+  ask_for_marks();
 }
 
 // How much of a program the launches of a period are.
@@ -265,17 +270,21 @@ void Adaptive::round_of_sparse_ranges(const Use& use) {
   sparse_.round(use.time, use.launch, judging ? SparseRanges::Changes::held : SparseRanges::Changes::allowed);
 }
 
-void Adaptive::end_of_iteration() {
+void Adaptive::end_of_round() {
   epoch_ = {epoch_.value + 1};
   if (hold_ > 0) --hold_;
   if (!spilling()) return;
   const std::uint64_t rounds = forecast_.iterations() / iterations_in_round_;
-  // The first plan waits for the time before it, so that it can be taken back as well.
-  const auto patience = [this] { return kQueueDepth + kMostPatience * weight(forecast_.launches(), round()); };
-  if (!watchdog_.has_baseline() && weight_ < locked_at_ + patience()) return;
-  const bool due =
-      replan_ || changed_ || rounds >= planned_rounds_ + (streaming_.active() ? kStreamingEvery : kSettledEvery);
+  const std::uint64_t every =
+      streaming_.active() ? kStreamingEvery << std::min(streamed_, kStreamingLongest) : kSettledEvery;
+  const bool due = replan_ || changed_ || rounds >= planned_rounds_ + every;
   if (due && streaming_.active()) return end_streaming();
+  // The first plan waits for the time before it, so that it can be taken back as well.
+  const auto patience = [this] { return LaunchCount(kMostPatience * weight(forecast_.launches(), round())); };
+  if (!watchdog_.has_baseline() && !pace_.told_by_launches(LaunchCount(weight_), patience())) {
+    if (rounds == 0) stream_at_once();
+    return;
+  }
   if (!due && hold_ == 0 && in_.empty() && open_.empty() && !watchdog_.judging() && watchdog_.has_baseline())
     consider_streaming(rounds);
   // A change is judged before the next one is made, unless the memory itself has changed.

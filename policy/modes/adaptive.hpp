@@ -26,6 +26,7 @@
 #include "policy/iteration_profile.hpp"
 #include "policy/launch_book.hpp"
 #include "policy/modes/arrival.hpp"
+#include "policy/modes/pace.hpp"
 #include "policy/modes/sparse_ranges.hpp"
 #include "policy/modes/streaming.hpp"
 #include "policy/pieces.hpp"
@@ -63,9 +64,11 @@ class Adaptive : public Arrival {
   [[nodiscard]] bool kept(const Allocation& allocation) const override;
 
  private:
-  // Rounds from one plan to the next, once the layout is settled, and where streaming would have to be interrupted.
+  // Rounds from one plan to the next, once the layout is settled. Where streaming would have to be interrupted, for
+  // each time that it has begun twice as many, up to a limit: at first little is known.
   static constexpr std::uint64_t kSettledEvery = 16;
-  static constexpr std::uint64_t kStreamingEvery = 1024;
+  static constexpr std::uint64_t kStreamingEvery = 32;
+  static constexpr std::uint32_t kStreamingLongest = 5;  // times twice
 
   struct PlannedMove {
     ChunkRange range;
@@ -83,16 +86,22 @@ class Adaptive : public Arrival {
   // A kernel's time tells something if all it touches has stayed where it is since the launch.
   void learn_time(const KernelTimed& timed);
   // The candidate is an iteration if both its periods use the same memory.
-  void judge_candidate();
-  void end_of_iteration();
+  void judge_candidate(Nanoseconds now);
+  // Where the pace is wanted and launches do not tell it yet.
+  void ask_for_marks();
+  // The device took so long for a round.
+  void judge(Nanoseconds took);
+  void end_of_round();
   [[nodiscard]] std::uint64_t weight(LaunchNumber last, LaunchCount period) const;
   [[nodiscard]] LaunchCount round() const;  // the iterations that are planned for at once
   [[nodiscard]] std::uint64_t iterations_known(LaunchCount length) const;
+  void learn_latest(LaunchCount length);
   void profile_latest(LaunchCount length);
   // After each launch: tells the sparse ranges that a round is over.
   void round_of_sparse_ranges(const Use& use);
   void plan(LaunchNumber launch);
   void plan_device(DeviceIndex device, LaunchNumber launch);
+  [[nodiscard]] Exchange exchange_of(DeviceIndex device, std::vector<Piece>& pieces) const;
   [[nodiscard]] Bytes transient_in_hbm(DeviceIndex device) const;
   void match_rules();
   void take_back();
@@ -103,7 +112,10 @@ class Adaptive : public Arrival {
   [[nodiscard]] std::size_t open_to(Placement to) const;
   void note_classes();
   // Once a layout is settled: is there more to win by taking turns?
-  void consider_streaming(std::uint64_t rounds);
+  // `left`: seconds of an iteration that a plan would save beside.
+  void consider_streaming(std::uint64_t rounds, double left = 0);
+  // Before any plan: where the layout is as good as a plan would make it, but for little.
+  void stream_at_once();
   void begin_streaming(DeviceIndex device, const StreamNeeds& needs, std::span<const LaunchTime> launches,
                        const std::vector<std::uint32_t>& starts, LaunchCount length);
   std::vector<StreamPiece> stream_pieces(DeviceIndex device, const StreamNeeds& needs,
@@ -130,11 +142,13 @@ class Adaptive : public Arrival {
   SparseRanges sparse_;
   Streaming streaming_;
   std::uint64_t stream_after_ = 0;  // rounds, before which it is not considered
+  std::uint32_t streamed_ = 0;      // times, of this iteration
   std::uint32_t stream_looks_ = 0;  // since the layout was changed last
   std::uint32_t stream_failures_ = 0;
-  std::uint64_t streams_since_ = 0;                             // iterations
-  std::unordered_map<AllocationId, std::uint64_t> last_moved_;  // launches there were when a move of it ended
+  std::uint64_t streams_since_ = 0;                                          // iterations
+  std::unordered_map<AllocationId, std::vector<std::uint64_t>> last_moved_;  // launches when a chunk's move ended
   Watchdog watchdog_;
+  Pace pace_;
   IterationProgress progress_;
   std::vector<Pin> pins_;  // by span id, of the policy file's rules
 
@@ -161,10 +175,8 @@ class Adaptive : public Arrival {
   std::uint64_t planned_at_ = 0;  // launch of the last plan
   std::uint64_t planned_rounds_ = 0;
   std::uint64_t iterations_in_round_ = 1;
-  std::uint64_t weight_ = 0;     // of all launches; a graph's counts for many
-  std::uint64_t locked_at_ = 0;  // the weight there was
+  std::uint64_t weight_ = 0;  // of all launches; a graph's counts for many
   std::string noted_classes_;
-  Nanoseconds iteration_began_;
   std::deque<PlannedMove> out_;
   std::deque<PlannedMove> in_;
   std::vector<PlannedMove> last_change_;  // as carried out, to be taken back

@@ -57,7 +57,9 @@ void Adaptive::pump() {
 
 void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) {
   sparse_.moved(move, outcome);
-  last_moved_[move.range.allocation] = forecast_.launches().value;
+  std::vector<std::uint64_t>& moved_at = last_moved_[move.range.allocation];
+  moved_at.resize(books_.residency.chunks(move.range.allocation).size());
+  std::fill_n(moved_at.begin() + move.range.first.value, move.range.count, forecast_.launches().value);
   const auto ours = std::find_if(open_.begin(), open_.end(), [&move](const PlannedMove& planned) {
     return planned.range == move.range && planned.to == move.to;
   });
@@ -66,6 +68,15 @@ void Adaptive::moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds 
   const auto turns = streaming_.moved(move, outcome, now);
   if (turns) return turn(*turns, Reason::turn);
   pump();
+}
+
+void Adaptive::judge(Nanoseconds took) {
+  const bool still = out_.empty() && in_.empty() && open_.empty() && !sparse_.moving();
+  const Verdict verdict = watchdog_.iteration(took, still ? Watchdog::Moves::settled : Watchdog::Moves::open);
+  if (verdict != Verdict::none && slow_)
+    judge_taking_back();
+  else if (verdict == Verdict::revert)
+    take_back();
 }
 
 void Adaptive::take_back() {

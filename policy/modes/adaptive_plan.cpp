@@ -43,7 +43,7 @@ std::uint64_t Adaptive::iterations_known(LaunchCount length) const {
   return std::clamp<std::uint64_t>(most, 1, ChunkNeeds::kMostIterations);
 }
 
-void Adaptive::profile_latest(LaunchCount length) {
+void Adaptive::learn_latest(LaunchCount length) {
   length = std::min(length, forecast_.remembered());
   const std::uint64_t iterations = iterations_known(length);
   const LaunchNumber last = forecast_.launches();
@@ -59,8 +59,13 @@ void Adaptive::profile_latest(LaunchCount length) {
   }
   history_.iteration(profile_, launches, spans_, crossings);
   classes_.learn(profile_, history_, spans_);
+}
+
+void Adaptive::profile_latest(LaunchCount length) {
+  learn_latest(length);
   if (!sparse_.possible()) return;
   match_rules();
+  const LaunchKnowledge launches{book_, functions_, crossings_, costs_};
   const Learned learned{profile_, history_, classes_, spans_, pins_, sparse_.heat(), needs_};
   std::vector<SparseRange> ranges = sparse_candidates(learned, launches);
   std::erase_if(ranges, [this](const SparseRange& range) {
@@ -136,13 +141,18 @@ Bytes Adaptive::transient_in_hbm(DeviceIndex device) const {
   return sum;
 }
 
-void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
-  std::vector<Piece> pieces = pieces_of(device);
+// What would be worth exchanging among these pieces, some of which it cuts.
+Exchange Adaptive::exchange_of(DeviceIndex device, std::vector<Piece>& pieces) const {
   PlannerLimits limits;
   limits.room = books_.room(device);
   limits.reserve = std::max(transient_peak_, transient_peak_before_).saturating_minus(transient_in_hbm(device));
   limits.host_room = books_.host_room();
-  const Exchange exchange = plan_exchange(pieces, limits, costs_);
+  return plan_exchange(pieces, limits, costs_);
+}
+
+void Adaptive::plan_device(DeviceIndex device, LaunchNumber launch) {
+  std::vector<Piece> pieces = pieces_of(device);
+  const Exchange exchange = exchange_of(device, pieces);
   if (exchange.empty()) return;
   const auto move = [&](std::uint32_t index, Placement to, Reason reason) {
     const Piece& piece = pieces[index];

@@ -27,7 +27,27 @@ bool alike(const StreamNeeds::Seconds& a, const StreamNeeds::Seconds& b) {
 
 }  // namespace
 
-void Adaptive::consider_streaming(std::uint64_t rounds) {
+// The first plan waits until its effect can be told, a few rounds; turns have a measure of their own.
+void Adaptive::stream_at_once() {
+  if (!streaming_.possible() || devices_.size() != 1 || hold_ > 0 || !in_.empty() || !open_.empty()) return;
+  learn_latest(round());
+  match_rules();
+  left_out_ = 0;
+  std::vector<Piece> pieces = pieces_of(devices_.front());
+  const Exchange exchange = exchange_of(devices_.front(), pieces);
+  const auto by_rule = [&pieces](std::uint32_t index) { return pieces[index].pinned != Piece::Pinned::no; };
+  if (left_out_ > 0 || std::any_of(exchange.out.begin(), exchange.out.end(), by_rule) ||
+      std::any_of(exchange.in.begin(), exchange.in.end(), by_rule))
+    return;
+  consider_streaming(0, exchange.seconds_saved);
+  if (!streaming_.active()) return;
+  planned_at_ = forecast_.launches().value;
+  planned_rounds_ = 0;
+  replan_ = changed_ = false;
+  note_classes();
+}
+
+void Adaptive::consider_streaming(std::uint64_t rounds, double left) {
   if (!streaming_.possible() || streaming_.active() || rounds < stream_after_) return;
   // Looking takes milliseconds: where there was nothing to win, it is not looked at again soon.
   stream_after_ = rounds + (kSettledEvery << std::min(stream_looks_++, kMostLooks));
@@ -43,6 +63,9 @@ void Adaptive::consider_streaming(std::uint64_t rounds) {
     latest.build(forecast_, book_, spans_, last, length, epoch_);
     before.build(forecast_, book_, spans_, {last.value - length.count()}, length, epoch_);
     const std::vector<LaunchTime> launches = launch_times(latest, forecast_, spans_, books_.residency, known);
+    double seconds = 0;
+    for (const LaunchTime& launch : launches) seconds += std::max(launch.compute, launch.link);
+    if (left > kLeastGain * seconds) return;
     const std::vector<std::uint32_t> starts = cut_stretches(launches, kLeastStretchSeconds);
     if (starts.empty()) continue;
     UseCrossings crossings(known, spans_);
@@ -109,6 +132,8 @@ void Adaptive::begin_streaming(DeviceIndex device, const StreamNeeds& needs, std
                {});
   streams_since_ = forecast_.iterations();
   stream_looks_ = 0;
+  ++streamed_;
+  pace_.end_marks();
   streaming_.begin(std::move(plan), forecast_.launches());
 }
 
@@ -138,9 +163,11 @@ void Adaptive::end_streaming() {
 }
 
 void Adaptive::device_passed(const MarkPassed& mark, Nanoseconds now) {
-  if (!streaming_.active()) return;
+  if (const auto took = pace_.passed(mark, now)) judge(*took);
+  const bool followed = streaming_.active();
   const Streaming::Phase before = streaming_.phase();
   const auto turns = streaming_.passed(mark, now);
+  if (!followed) return;
   if (!mark.result.ok()) {
     if (turns) turn(*turns, Reason::turns_end);
     watchdog_.reset();

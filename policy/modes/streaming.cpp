@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/queue_depth.hpp"
+
 namespace spillway::policy {
 namespace {
 
@@ -9,10 +11,12 @@ namespace {
 constexpr std::uint64_t kMarksAStretch = 8;
 constexpr std::uint64_t kMarksToMeasure = 32;
 // Beginnings that the device may have before it; more are there only if nothing tells how far it is.
-constexpr std::size_t kMostOrigins = 1024;
-// Measured for so long, and so many schedules, at least: a mark is heard up to a millisecond late.
+constexpr std::size_t kMostOrigins = kQueueDepth;
+// Measured for so long, and so many schedules, at least: a mark is heard up to a millisecond late. Of long ones that is
+// nothing, and one that takes this long is enough.
 constexpr double kMeasuredSeconds = 0.2;
-constexpr std::uint32_t kMeasuredSchedules = 4;
+constexpr std::uint64_t kMeasuredSchedules = 4;
+constexpr double kLongSchedules = 1;  // seconds
 // Schedules with turns that do not count: the first begins with what was there without, and sends out for the first
 // time; with each, less is in place, and what moves is faster.
 constexpr std::uint64_t kWarmUp = 4;
@@ -80,11 +84,16 @@ void Streaming::measure(LaunchNumber launch, Nanoseconds now) {
     if (launch < warm_) return;
     measured_from_ = launch;
     began_ = now;
+    measured_ = 0;
     return;
   }
-  const double schedules = static_cast<double>(launch.value - measured_from_.value) / static_cast<double>(length);
+  // From the same place in a schedule to the same: its parts are not alike.
+  const std::uint64_t launches = launch.value - measured_from_.value;
+  if (launches / length == measured_) return;
+  measured_ = launches / length;
+  const double schedules = static_cast<double>(launches) / static_cast<double>(length);
   const double seconds = static_cast<double>((now - began_).count()) * 1e-9;
-  if (schedules < kMeasuredSchedules || seconds < kMeasuredSeconds) return;
+  if (seconds < kMeasuredSeconds || (measured_ < kMeasuredSchedules && seconds < kLongSchedules)) return;
   measured_from_ = {};
   if (phase_ != Phase::measuring) {
     after_ = seconds / schedules;

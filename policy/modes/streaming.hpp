@@ -77,7 +77,8 @@ class Streaming {
   std::optional<std::uint32_t> stretch_;  // in which the device was last
   Phase phase_ = Phase::measuring;
   LaunchNumber measured_from_;
-  LaunchNumber warm_;  // before it nothing is measured
+  LaunchNumber warm_;           // before it nothing is measured
+  std::uint64_t measured_ = 0;  // schedules since then
   Nanoseconds began_;
   double before_ = 0;
   double after_ = 0;

@@ -64,7 +64,7 @@ void going_on(const golden::Golden& golden) {
 const char* const kTurns = R"(
 ## Turns: what streaming ahead of use adds
 
-The recordings end before a program that runs up to 1,024 launches ahead of its device shows the pace of what was learned last. Here their last two iterations go on
+Most recordings end before turns have begun, or soon after. Here their last two iterations go on
 to 60,000 launches; estimated milliseconds of an iteration at the end, with the layout that stays as it is (`policy.iteration_lookahead = 0`) and with turns (the default). Bound, time and traffic as above.
 
 Above 1.15x, and why
@@ -87,8 +87,8 @@ with use in place, the way back counted.
 
 Lines above 1.15x, and why
 - Traffic: adaptive looks for a layout that stays as it is all through an iteration. Even the best such layout, with everything known, moves more than the least where
-  memory is used many times in one part of an iteration only: what stands below for GPT-2 (1.4 to 2.5), cupy_blocks (5.6 to 6.7) and train_adam at 50 and 35% is mostly that.
-  Less needs turns within an iteration, which come after these recordings' ends, or nearly: see below.
+  memory is used many times in one part of an iteration only: what stands below for GPT-2 (1.4 to 2.5), cupy_blocks (4.2 to 5.7) and train_adam at 50 and 35% is mostly that.
+  Less needs turns within an iteration, which begin late in most of these recordings: see below.
 - When it was last compared with that best layout (before a step's place in a cache was known to be no end of it), adaptive moved 1.00 times as much in train_adam, 1.00 to 1.01 in decode_kv, 1.02 to 1.08
   in generate_llama, 1.00 to 1.15 in GPT-2 with fused AdamW and 1.12 to 1.18 with foreach. In cupy_blocks it finds the layout itself; the rest is iterations before the first plan.
 - Foreach was 1.3 to 1.8 times. Replay charged a tensor that several launches over a list share to each of them, and forgot how far the logits reach; the

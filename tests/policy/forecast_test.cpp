@@ -147,6 +147,21 @@ TEST(Forecast, PiecesOfOneArrayStreamedByOneFunctionAreToldByTheirPointers) {
   EXPECT_EQ(s.forecast.predicted(LaunchCount(1)), LaunchShapeId{100});
 }
 
+// Each piece is used again and again before the next: what is followed then is the loop within.
+TEST(Forecast, TheLoopAroundALoopIsFoundWithItsSecondRound) {
+  for (const std::uint32_t body : {1U, 2U, 5U}) {
+    Sequence s(Sequence::Candidates::reject_short, 100);
+    for (int round = 0; round < 2; ++round) {
+      for (std::uint32_t piece = 0; piece < 32; ++piece) {
+        for (int time = 0; time < 8; ++time)
+          for (std::uint32_t f = 0; f < body; ++f) s.play(7 + f, 100 + 10 * piece + f);
+      }
+    }
+    EXPECT_EQ(s.forecast.period(), LaunchCount(32 * 8 * body));
+    EXPECT_EQ(s.forecast.predicted(LaunchCount(8 * body + 1)), LaunchShapeId{110});
+  }
+}
+
 TEST(Forecast, ChangingShapesDropTheForecastAndTheNewOnesAreLearned) {
   Sequence s;
   for (int i = 0; i < 4; ++i) s.play(step(60));

@@ -110,6 +110,23 @@ TEST_F(StreamingTest, MeasuresFirstAndThenTakesTurnsWhereTheDeviceIs) {
   EXPECT_FALSE(streaming_.moved(other, MoveOutcome::done, now_)) << "what takes no turns says nothing";
 }
 
+// Its second stretch takes longer than the others together.
+TEST_F(StreamingTest, WholeSchedulesAreMeasuredAndOfLongOnesOneIsEnough) {
+  const auto marks_until_measured = [&](double second, double others) {
+    streaming_.begin(plan(), {launch_});
+    const std::uint64_t origin = launch_;
+    const std::size_t before = asked().size();
+    int marks = 0;
+    for (; asked().size() == before && marks < 40; ++marks, launch_ += 10)
+      pass(launch_, (launch_ - origin) % kLength.count() == 10 ? second : others);
+    return marks;
+  };
+  EXPECT_EQ(marks_until_measured(2, 0.2), 1 + 4);
+  EXPECT_NEAR(streaming_.seconds_without(), 2.6, 0.001);
+  EXPECT_EQ(marks_until_measured(0.5, 0.1), 1 + 8) << "a second is over within the second schedule";
+  EXPECT_NEAR(streaming_.seconds_without(), 0.8, 0.001);
+}
+
 TEST_F(StreamingTest, LongSchedulesHaveMarksAtAFractionOfTheirLaunches) {
   Streaming::Plan longer = plan();
   for (std::uint32_t& start : longer.starts) start *= 40;

@@ -97,8 +97,10 @@ class Writer {
   void synchronize() { now_ = std::max(now_, static_cast<std::int64_t>(device_)); }
   void end_iteration() {
     synchronize();
-    work.iteration_ends.push_back({launches_});
+    note_iteration();
   }
+  // Of a program that does not wait for it.
+  void note_iteration() { work.iteration_ends.push_back({launches_}); }
 
   Workload work;
 
