@@ -104,6 +104,7 @@ Session::Session(RunSettings run, std::uint32_t device_count)
     host_total_ = settings_.host_budget.of(host_available_);
     for (const auto& [index, device] : devices_) decide(device, work);
   }
+  trace_.begin();
   announce();
   start_telemetry(device_count);
   auto thread = start_service_thread("spillway-policy", [this] { run_policy_thread(); });

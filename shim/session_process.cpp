@@ -258,7 +258,7 @@ void Session::announce() const {
   }
   for (const auto& [index, device] : devices_) {
     if (settings_.mode == policy::ModeName::off) {
-      SPILLWAY_LOG_ONCE(info, "mode off: tracing only");
+      SPILLWAY_LOG_ONCE(info, "mode off: nothing spills or moves{}", trace_.on() ? "; calls are traced" : "");
     } else if (!device.can_spill) {
       SPILLWAY_LOG(
           warning,
