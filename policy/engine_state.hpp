@@ -80,6 +80,11 @@ struct Engine::State {
 
   void refuse(const AllocationRequested& event, Reason reason, Bytes missing);
   void back(Allocation& allocation, Backing backing, Placement first, Reason reason);
+  struct Lack {
+    Reason reason;
+    Bytes missing;
+  };
+  std::optional<Lack> promise_plain(const AllocationRequested& event);
   void back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason);
   void back_managed(const AllocationRequested& event, Allocation& allocation);
   void back_stretchable(const AllocationRequested& event, Allocation& allocation);

@@ -148,7 +148,10 @@ class Session final : public LaunchObserver, public GraphObserver {
     policy::Bytes missing;
     bool ask_again = false;  // nothing was decided, or what was decided did not come true
   };
-  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
+  // What policy hears when the room of plain memory was lost to another thread: that it may be asked for anew, or that
+  // the device is full, after which what can spill does.
+  enum class Lost : std::uint8_t { to_another, for_good };
+  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Lost lost, Refusal& refusal);
   [[nodiscard]] bool needs_context(const AllocationRequest& request);  // with the lock
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
   void prepare_to_spill(const AllocationRequest& request);

@@ -18,7 +18,7 @@ namespace {
 
 // How old our knowledge of host memory may be when it decides an allocation.
 constexpr std::int64_t kHostMemoryAge = 50'000'000;
-// How often policy is asked for one allocation, when what it decided could not be done.
+// How often room in HBM that was taken back is asked for anew, before what can spill does without.
 constexpr int kMostAsks = 4;
 
 bool spilled(const AllocationAnswer& answer, const AllocationRequest& request) {
@@ -107,17 +107,20 @@ bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const Allocatio
 
 AllocationAnswer Session::request(const AllocationRequest& request) {
   const Library library = calling_library(request.caller);
+  const auto deadline = std::chrono::steady_clock::now() + kWaitForMoves;
   Refusal refusal;
   AllocationAnswer answer;
-  for (int times = 0; times < kMostAsks; ++times) {
+  for (int times = 1;; ++times) {
     prepare_to_spill(request);
-    answer = ask(request, library, refusal);
-    if (!refusal.ask_again) break;
+    answer = ask(request, library, times == kMostAsks ? Lost::for_good : Lost::to_another, refusal);
+    if (!refusal.ask_again || std::chrono::steady_clock::now() >= deadline) break;
   }
-  // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
-  if (answer.refused && refusal.reason == policy::Reason::device_budget && !refusal.ask_again &&
-      migration_.wait_for_blocking(request.device, kWaitForMoves)) {
-    answer = ask(request, library, refusal);
+  // What is moving cannot make room, but will: a refusal for that reason is worth a wait. What can spill now, as the
+  // device was found full meanwhile, needs no room.
+  if (answer.refused && refusal.reason == policy::Reason::device_budget &&
+      (may_spill(request) || (!refusal.ask_again && migration_.wait_for_blocking(request.device, kWaitForMoves)))) {
+    prepare_to_spill(request);
+    answer = ask(request, library, Lost::for_good, refusal);
   }
   answer.reason = refusal.reason;
   answer.missing = refusal.missing;
@@ -137,7 +140,7 @@ Bytes Session::budget(DeviceIndex device) {
   return engine_.totals(device).budget;
 }
 
-AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
+AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Lost lost, Refusal& refusal) {
   Work work;
   AllocationAnswer answer;
   refusal = {};
@@ -189,7 +192,8 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
   }
   if (has_room && !missed) return answer;
   // Its room is not there, and going on would break the budget. What was taken back leaves another place to ask for.
-  settle(answer, request, {}, request.bytes, missed ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
+  const bool anew = missed && lost == Lost::to_another;
+  settle(answer, request, {}, request.bytes, anew ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
   answer.refused = true;
   refusal = {policy::Reason::device_budget, request.bytes, missed};
   return answer;
