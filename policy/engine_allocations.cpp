@@ -98,7 +98,9 @@ std::optional<Engine::State::Lack> Engine::State::promise_plain(const Allocation
 }
 
 void Engine::State::back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason) {
-  if (const auto lack = promise_plain(event)) return refuse(event, lack->reason, lack->missing);
+  if (const auto lack = promise_plain(event)) {
+    return refuse(event, lack->reason, lack->missing, reason == Reason::rule ? allocation.cause.rule : 0);
+  }
   back(allocation, Backing::device, Placement::unpopulated, reason);
 }
 
@@ -198,7 +200,7 @@ void Engine::State::back_stretchable(const AllocationRequested& event, Allocatio
   const bool by_rule = action.place == RulePlace::host || action.place == RulePlace::stream;
   const bool plain_only = action.backing == Backing::device || settings.backing == BackingMode::device;
   if (!device.can_spill || settings.spill_vmm == Switch::off || plain_only) {
-    return back_plain(event, allocation, action.backing ? Reason::rule : Reason::not_spillable);
+    return back_plain(event, allocation, action.backing == Backing::device ? Reason::rule : Reason::not_spillable);
   }
   // As for plain memory: what managed pages hold can be sent out, unless it is moving. What is mapped cannot: a part of
   // the budget is left to what has to be on the device and comes later, if only a counter of eight bytes.
@@ -219,9 +221,10 @@ void Engine::State::back(Allocation& allocation, Backing backing, Placement firs
   writer.emit(BackAllocation{allocation.id, backing, first}, allocation.cause);
 }
 
-void Engine::State::refuse(const AllocationRequested& event, Reason reason, Bytes missing) {
+void Engine::State::refuse(const AllocationRequested& event, Reason reason, Bytes missing, std::uint16_t rule) {
   Cause cause;
   cause.reason = reason;
+  cause.rule = rule;
   allocations.remove(event.allocation);
   writer.emit(RefuseAllocation{event.allocation, missing}, cause);
 }

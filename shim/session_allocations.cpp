@@ -122,12 +122,30 @@ AllocationAnswer Session::request(const AllocationRequest& request) {
     prepare_to_spill(request);
     answer = ask(request, library, Lost::for_good, refusal);
   }
-  answer.reason = refusal.reason;
-  answer.missing = refusal.missing;
+  if (answer.refused) explain(request, refusal, answer);
   // What is mapped would not move in any case.
   const bool movable = spilled(answer, request) && request.kind != policy::AllocationKind::stretchable;
   if (!answer.refused && movable) say_unmoved(request.device);
   return answer;
+}
+
+void Session::explain(const AllocationRequest& request, const Refusal& refusal, AllocationAnswer& answer) {
+  answer.reason = refusal.reason;
+  answer.missing = refusal.missing;
+  const std::unique_lock lock(mutex_);
+  answer.host_memory = engine_.host_memory();
+  answer.host_is_full = settings_.host_budget.of(answer.host_memory) >= answer.host_memory;
+  const bool mapped = request.kind == policy::AllocationKind::stretchable;
+  const bool spillable =
+      mapped || ((request.kind == policy::AllocationKind::linear || request.kind == policy::AllocationKind::pitched) &&
+                 request.bytes >= policy::kChunk);
+  if (refusal.rule != 0 && refusal.rule <= rules_seen_.size()) {
+    const policy::trace::RuleSeen& rule = rules_seen_[refusal.rule - 1U];
+    answer.kept_plain_by = "rule " + (rule.name.empty() ? std::to_string(refusal.rule) : policy::quoted(rule.name)) +
+                           " (" + policy_file_ + ":" + std::to_string(rule.line) + ", backing = \"device\")";
+  } else if (spillable && settings_.backing == policy::BackingMode::device) {
+    answer.kept_plain_by = "memory.backing = \"device\" (--backing)";
+  }
 }
 
 bool Session::may_spill(const AllocationRequest& request) {
@@ -174,7 +192,7 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
       if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
       if (const auto* refused = std::get_if<policy::RefuseAllocation>(&decision.body)) {
         answer.refused = true;
-        refusal = {decision.cause.reason, refused->missing, false};
+        refusal = {decision.cause.reason, refused->missing, decision.cause.rule, false};
       }
     }
     if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
@@ -195,7 +213,7 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
   const bool anew = missed && lost == Lost::to_another;
   settle(answer, request, {}, request.bytes, anew ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
   answer.refused = true;
-  refusal = {policy::Reason::device_budget, request.bytes, missed};
+  refusal = {policy::Reason::device_budget, request.bytes, 0, missed};
   return answer;
 }
 

@@ -185,6 +185,13 @@ void takes_room_away() {
   for (const CUdeviceptr memory : {held[0], held[2], small}) cuMemFree_v2(memory);
 }
 
+// For any machine, and no more than an address space holds.
+void far_too_much() {
+  start();
+  CUdeviceptr memory = 0;
+  say("far too much", cuMemAlloc_v2(&memory, std::size_t{16} << 40));
+}
+
 // Threads that allocate and free at once, more in all than the device holds: each takes what others are giving back.
 void churns() {
   const Device device = start();
