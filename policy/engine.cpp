@@ -177,7 +177,7 @@ Bytes Engine::State::lacking_to_move(const Device& device) const {
 
 // What is filled already was taken from what was free: it counts as ours, not as gone.
 Bytes Engine::State::host_limit() const {
-  const Bytes reachable = host_available + residency.host_pages();
+  const Bytes reachable = host_memory();
   return std::min(settings.host_budget.of(reachable), reachable);
 }
 
@@ -218,6 +218,8 @@ Bytes Engine::lacking_to_move(DeviceIndex index) const {
   const auto device = state_->devices.find(index.value);
   return device == state_->devices.end() ? Bytes() : state_->lacking_to_move(device->second);
 }
+
+Bytes Engine::host_memory() const { return state_->host_memory(); }
 
 bool Engine::would_spill(const AllocationRequested& request) const {
   const auto entry = state_->devices.find(request.device.value);

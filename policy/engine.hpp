@@ -65,6 +65,8 @@ class Engine {
   void process(const Event& event, std::vector<Decision>& decisions);
 
   // Whether such a request would get managed memory if it was made now (rules that name its caller left aside).
+  // That there is for what spills, whatever the budget for it says: free, or filled by it.
+  [[nodiscard]] Bytes host_memory() const;
   [[nodiscard]] bool would_spill(const AllocationRequested& request) const;
   [[nodiscard]] DeviceTotals totals(DeviceIndex device) const;
   // Moves need a context of ours on the device. What the budget lacks of the room for it; nothing where it is made.

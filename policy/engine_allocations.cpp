@@ -32,11 +32,11 @@ void Engine::State::on(const AllocationRequested& event) {
   match(event, *allocation);
   if (event.kind == AllocationKind::stretchable) return back_stretchable(event, *allocation);
   Reason reason = Reason::fits;
-  if (spills(event, devices[event.device.value], reason)) {
-    back_managed(event, *allocation);
-  } else {
-    back_plain(event, *allocation, reason);
-  }
+  if (spills(event, devices[event.device.value], reason)) return back_managed(event, *allocation);
+  if (reason != Reason::fits) return back_plain(event, *allocation, reason);
+  // It could be plain, and would be if others left in time: that is no reason to refuse what can spill.
+  if (promise_plain(event)) return back_managed(event, *allocation);
+  back(*allocation, Backing::device, Placement::unpopulated, reason);
 }
 
 // What the policy file says about memory when it is asked for.
@@ -79,21 +79,27 @@ bool Engine::State::spills(const AllocationRequested& event, const Device& devic
   return device.plain.taken() + event.bytes > share;
 }
 
-void Engine::State::back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason) {
+// Promises plain memory its place, or says why there is none.
+std::optional<Engine::State::Lack> Engine::State::promise_plain(const AllocationRequested& event) {
   Device& device = devices[event.device.value];
   // Where nothing can spill, a budget would only take memory away: the program runs as without us.
   if (device.can_spill) {
     const Bytes ceiling = device.budget.saturating_minus(device.reserved);
     if (const Bytes fixed = fixed_with(event, device); fixed > ceiling) {
-      return refuse(event, Reason::device_budget, fixed - ceiling);
+      return Lack{Reason::device_budget, fixed - ceiling};
     }
   }
   device.plain.promise(event.bytes);
   const Bytes missing = device.can_spill ? make_room(event.device) : Bytes();
-  if (missing > Bytes()) {
-    device.plain.withdraw(event.bytes);
-    // What would have to leave has no place to go to; or it is on its way to the driver, which is worth a wait.
-    return refuse(event, host_room() < missing ? Reason::host_budget : Reason::device_budget, missing);
+  if (missing == Bytes()) return std::nullopt;
+  device.plain.withdraw(event.bytes);
+  // What would have to leave has no place to go to; or it is on its way to the driver, which is worth a wait.
+  return Lack{host_room() < missing ? Reason::host_budget : Reason::device_budget, missing};
+}
+
+void Engine::State::back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason) {
+  if (const auto lack = promise_plain(event)) {
+    return refuse(event, lack->reason, lack->missing, reason == Reason::rule ? allocation.cause.rule : 0);
   }
   back(allocation, Backing::device, Placement::unpopulated, reason);
 }
@@ -194,14 +200,13 @@ void Engine::State::back_stretchable(const AllocationRequested& event, Allocatio
   const bool by_rule = action.place == RulePlace::host || action.place == RulePlace::stream;
   const bool plain_only = action.backing == Backing::device || settings.backing == BackingMode::device;
   if (!device.can_spill || settings.spill_vmm == Switch::off || plain_only) {
-    return back_plain(event, allocation, action.backing ? Reason::rule : Reason::not_spillable);
+    return back_plain(event, allocation, action.backing == Backing::device ? Reason::rule : Reason::not_spillable);
   }
   // As for plain memory: what managed pages hold can be sent out, unless it is moving. What is mapped cannot: a part of
   // the budget is left to what has to be on the device and comes later, if only a counter of eight bytes.
   const Bytes fixed = fixed_with(event, device) + batch_of(device.budget);
-  if (!by_rule && !device.full && fixed <= device.budget.saturating_minus(device.reserved)) {
-    return back_plain(event, allocation, Reason::fits);
-  }
+  const bool fits = !by_rule && !device.full && fixed <= device.budget.saturating_minus(device.reserved);
+  if (fits && !promise_plain(event)) return back(allocation, Backing::device, Placement::unpopulated, Reason::fits);
   if (const Bytes missing = event.bytes.saturating_minus(host_room()); missing > Bytes()) {
     return refuse(event, Reason::host_budget, missing);
   }
@@ -216,9 +221,10 @@ void Engine::State::back(Allocation& allocation, Backing backing, Placement firs
   writer.emit(BackAllocation{allocation.id, backing, first}, allocation.cause);
 }
 
-void Engine::State::refuse(const AllocationRequested& event, Reason reason, Bytes missing) {
+void Engine::State::refuse(const AllocationRequested& event, Reason reason, Bytes missing, std::uint16_t rule) {
   Cause cause;
   cause.reason = reason;
+  cause.rule = rule;
   allocations.remove(event.allocation);
   writer.emit(RefuseAllocation{event.allocation, missing}, cause);
 }

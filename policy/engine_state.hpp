@@ -78,8 +78,14 @@ struct Engine::State {
     (void)event;
   }
 
-  void refuse(const AllocationRequested& event, Reason reason, Bytes missing);
+  // `rule`: the one that keeps the memory from spilling, or 0.
+  void refuse(const AllocationRequested& event, Reason reason, Bytes missing, std::uint16_t rule = 0);
   void back(Allocation& allocation, Backing backing, Placement first, Reason reason);
+  struct Lack {
+    Reason reason;
+    Bytes missing;
+  };
+  std::optional<Lack> promise_plain(const AllocationRequested& event);
   void back_plain(const AllocationRequested& event, Allocation& allocation, Reason reason);
   void back_managed(const AllocationRequested& event, Allocation& allocation);
   void back_stretchable(const AllocationRequested& event, Allocation& allocation);
@@ -94,6 +100,7 @@ struct Engine::State {
   [[nodiscard]] Bytes window(const Device& device) const;
   [[nodiscard]] Bytes room(DeviceIndex index) const;
   [[nodiscard]] Bytes lacking_to_move(const Device& device) const;
+  [[nodiscard]] Bytes host_memory() const { return host_available + residency.host_pages(); }
   [[nodiscard]] Bytes host_limit() const;
   [[nodiscard]] Bytes host_room() const { return host_limit().saturating_minus(residency.host_pages() + host_pending); }
   const std::vector<Touch>& resolve(Shape& shape);

@@ -27,6 +27,13 @@ std::vector<policy::trace::RuleSeen> names_of(const std::vector<policy::Rule>& r
   return names;
 }
 
+// The setting says so, and no rule says otherwise.
+bool keeps_all_plain(const policy::Settings& settings, const std::vector<policy::Rule>& rules) {
+  return settings.backing == policy::BackingMode::device &&
+         std::none_of(rules.begin(), rules.end(),
+                      [](const policy::Rule& rule) { return rule.action.backing == policy::Backing::managed; });
+}
+
 bool can_advise(const Driver& real) {
   return (real.cuMemAdvise_v2 != nullptr || real.cuMemAdvise != nullptr) &&
          (real.cuMemPrefetchAsync_v2 != nullptr || real.cuMemPrefetchAsync != nullptr);
@@ -44,6 +51,7 @@ bool Session::Work::blocking() const {
 Session::Session(RunSettings run, std::uint32_t device_count)
     : settings_(std::move(run.settings)),
       has_rules_(!run.rules.empty()),
+      all_plain_(keeps_all_plain(settings_, run.rules)),
       policy_file_(run.policy_file),
       costs_(run.costs),
       rules_seen_(names_of(run.rules)),
@@ -101,9 +109,10 @@ Session::Session(RunSettings run, std::uint32_t device_count)
   {
     const std::unique_lock lock(mutex_);
     refresh_host_memory(work);
-    host_total_ = settings_.host_budget.of(host_available_);
+    if (!all_plain_) host_total_ = std::min(settings_.host_budget.of(host_available_), host_available_);
     for (const auto& [index, device] : devices_) decide(device, work);
   }
+  trace_.begin();
   announce();
   start_telemetry(device_count);
   auto thread = start_service_thread("spillway-policy", [this] {

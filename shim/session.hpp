@@ -53,9 +53,13 @@ struct AllocationRequest {
 struct AllocationAnswer {
   policy::AllocationId id;
   policy::Backing backing = policy::Backing::device;
-  bool refused = false;                          // the program gets CUDA_ERROR_OUT_OF_MEMORY
-  policy::Reason reason = policy::Reason::mode;  // of a refusal
+  bool refused = false;  // the program gets CUDA_ERROR_OUT_OF_MEMORY
+  // Of a refusal.
+  policy::Reason reason = policy::Reason::mode;
   policy::Bytes missing;
+  bool host_is_full = false;  // all host memory that there is is used, whatever the budget says
+  policy::Bytes host_memory;  // that there is, filled by what spilled included
+  std::string kept_plain_by;  // what keeps it from spilling, if a setting or a rule does
 };
 
 // Memory as the program sees it.
@@ -147,9 +151,14 @@ class Session final : public LaunchObserver, public GraphObserver {
   struct Refusal {
     policy::Reason reason = policy::Reason::mode;
     policy::Bytes missing;
+    std::uint16_t rule = 0;  // that keeps the memory from spilling
     bool ask_again = false;  // nothing was decided, or what was decided did not come true
   };
-  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Refusal& refusal);
+  // What policy hears when the room of plain memory was lost to another thread: that it may be asked for anew, or that
+  // the device is full, after which what can spill does.
+  enum class Lost : std::uint8_t { to_another, for_good };
+  AllocationAnswer ask(const AllocationRequest& request, const Library& library, Lost lost, Refusal& refusal);
+  void explain(const AllocationRequest& request, const Refusal& refusal, AllocationAnswer& answer);
   [[nodiscard]] bool needs_context(const AllocationRequest& request);  // with the lock
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.
   void prepare_to_spill(const AllocationRequest& request);
@@ -202,6 +211,7 @@ class Session final : public LaunchObserver, public GraphObserver {
 
   const policy::Settings settings_;
   const bool has_rules_;
+  const bool all_plain_;  // nothing may spill, so host memory is promised to nobody
   const std::string policy_file_;
   const std::optional<policy::CostTable> costs_;  // as probed
   const std::vector<policy::trace::RuleSeen> rules_seen_;

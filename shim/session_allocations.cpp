@@ -18,7 +18,7 @@ namespace {
 
 // How old our knowledge of host memory may be when it decides an allocation.
 constexpr std::int64_t kHostMemoryAge = 50'000'000;
-// How often policy is asked for one allocation, when what it decided could not be done.
+// How often room in HBM that was taken back is asked for anew, before what can spill does without.
 constexpr int kMostAsks = 4;
 
 bool spilled(const AllocationAnswer& answer, const AllocationRequest& request) {
@@ -107,24 +107,45 @@ bool Session::wait_for_frees(std::unique_lock<std::mutex>& lock, const Allocatio
 
 AllocationAnswer Session::request(const AllocationRequest& request) {
   const Library library = calling_library(request.caller);
+  const auto deadline = std::chrono::steady_clock::now() + kWaitForMoves;
   Refusal refusal;
   AllocationAnswer answer;
-  for (int times = 0; times < kMostAsks; ++times) {
+  for (int times = 1;; ++times) {
     prepare_to_spill(request);
-    answer = ask(request, library, refusal);
-    if (!refusal.ask_again) break;
+    answer = ask(request, library, times == kMostAsks ? Lost::for_good : Lost::to_another, refusal);
+    if (!refusal.ask_again || std::chrono::steady_clock::now() >= deadline) break;
   }
-  // What is moving cannot make room, but will: a refusal for that reason is worth a wait.
-  if (answer.refused && refusal.reason == policy::Reason::device_budget && !refusal.ask_again &&
-      migration_.wait_for_blocking(request.device, kWaitForMoves)) {
-    answer = ask(request, library, refusal);
+  // What is moving cannot make room, but will: a refusal for that reason is worth a wait. What can spill now, as the
+  // device was found full meanwhile, needs no room.
+  if (answer.refused && refusal.reason == policy::Reason::device_budget &&
+      (may_spill(request) || (!refusal.ask_again && migration_.wait_for_blocking(request.device, kWaitForMoves)))) {
+    prepare_to_spill(request);
+    answer = ask(request, library, Lost::for_good, refusal);
   }
-  answer.reason = refusal.reason;
-  answer.missing = refusal.missing;
+  if (answer.refused) explain(request, refusal, answer);
   // What is mapped would not move in any case.
   const bool movable = spilled(answer, request) && request.kind != policy::AllocationKind::stretchable;
   if (!answer.refused && movable) say_unmoved(request.device);
   return answer;
+}
+
+void Session::explain(const AllocationRequest& request, const Refusal& refusal, AllocationAnswer& answer) {
+  answer.reason = refusal.reason;
+  answer.missing = refusal.missing;
+  const std::unique_lock lock(mutex_);
+  answer.host_memory = engine_.host_memory();
+  answer.host_is_full = settings_.host_budget.of(answer.host_memory) >= answer.host_memory;
+  const bool mapped = request.kind == policy::AllocationKind::stretchable;
+  const bool spillable =
+      mapped || ((request.kind == policy::AllocationKind::linear || request.kind == policy::AllocationKind::pitched) &&
+                 request.bytes >= policy::kChunk);
+  if (refusal.rule != 0 && refusal.rule <= rules_seen_.size()) {
+    const policy::trace::RuleSeen& rule = rules_seen_[refusal.rule - 1U];
+    answer.kept_plain_by = "rule " + (rule.name.empty() ? std::to_string(refusal.rule) : policy::quoted(rule.name)) +
+                           " (" + policy_file_ + ":" + std::to_string(rule.line) + ", backing = \"device\")";
+  } else if (spillable && settings_.backing == policy::BackingMode::device) {
+    answer.kept_plain_by = "memory.backing = \"device\" (--backing)";
+  }
 }
 
 bool Session::may_spill(const AllocationRequest& request) {
@@ -137,7 +158,7 @@ Bytes Session::budget(DeviceIndex device) {
   return engine_.totals(device).budget;
 }
 
-AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Refusal& refusal) {
+AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Lost lost, Refusal& refusal) {
   Work work;
   AllocationAnswer answer;
   refusal = {};
@@ -171,7 +192,7 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
       if (const auto* back = std::get_if<policy::BackAllocation>(&decision.body)) answer.backing = back->backing;
       if (const auto* refused = std::get_if<policy::RefuseAllocation>(&decision.body)) {
         answer.refused = true;
-        refusal = {decision.cause.reason, refused->missing, false};
+        refusal = {decision.cause.reason, refused->missing, decision.cause.rule, false};
       }
     }
     if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
@@ -189,9 +210,10 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
   }
   if (has_room && !missed) return answer;
   // Its room is not there, and going on would break the budget. What was taken back leaves another place to ask for.
-  settle(answer, request, {}, request.bytes, missed ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
+  const bool anew = missed && lost == Lost::to_another;
+  settle(answer, request, {}, request.bytes, anew ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
   answer.refused = true;
-  refusal = {policy::Reason::device_budget, request.bytes, missed};
+  refusal = {policy::Reason::device_budget, request.bytes, 0, missed};
   return answer;
 }
 

@@ -258,7 +258,7 @@ policy::trace::TraceHeader Session::header() const {
 
 void Session::announce() const {
   SPILLWAY_LOG_ONCE(debug, "driver found; prefetch and advice take {}", prefetch_variant());
-  if (host_proc_error_ != 0) {
+  if (host_proc_error_ != 0 && !all_plain_) {
     const bool no_descriptor = host_proc_error_ == EMFILE || host_proc_error_ == ENFILE;
     SPILLWAY_LOG(warning,
                  "/proc/meminfo cannot be read ({}), so the host memory that may be used is {}, by what is free, page "
@@ -268,7 +268,7 @@ void Session::announce() const {
   }
   for (const auto& [index, device] : devices_) {
     if (settings_.mode == policy::ModeName::off) {
-      SPILLWAY_LOG_ONCE(info, "mode off: tracing only");
+      SPILLWAY_LOG_ONCE(info, "mode off: nothing spills or moves{}", trace_.on() ? "; calls are traced" : "");
     } else if (!device.can_spill) {
       SPILLWAY_LOG(
           warning,
@@ -294,10 +294,16 @@ void Session::announce(policy::DeviceIndex index) {
   } else if (const policy::Bytes wanted = settings_.device_budget->of(device.total); wanted > budget) {
     why = " (" + policy::format_bytes(wanted) + " asked for, no more is free)";
   }
+  std::string host = policy::format_bytes(host_total_);
+  if (all_plain_) {
+    host = "none (memory.backing keeps all on the device)";
+  } else if (const policy::Bytes wanted = settings_.host_budget.of(host_total_); wanted > host_total_) {
+    host += " (" + policy::format_bytes(wanted) + " asked for, no more is free)";
+  }
   const bool virtual_memory = settings_.report == policy::ReportMode::virtual_memory;
   SPILLWAY_LOG(info, "device {} ({}): budget {} of {}{}, host {}; the program sees {} memory (memory.report)",
-               index.value, device.name, policy::format_bytes(budget), policy::format_bytes(device.total), why,
-               policy::format_bytes(host_total_), virtual_memory ? "virtual" : "real");
+               index.value, device.name, policy::format_bytes(budget), policy::format_bytes(device.total), why, host,
+               virtual_memory ? "virtual" : "real");
 }
 
 }  // namespace spillway::shim

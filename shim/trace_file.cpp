@@ -45,17 +45,17 @@ int move_up(int descriptor) {
 const char* remedy_for(int error) {
   switch (error) {
     case ENOENT:
-      return "create the folder, or name another one with SPILLWAY_TRACE_PATH";
+      return "create the folder, or name another one with --trace (SPILLWAY_TRACE_PATH)";
     case EISDIR:
-      return "name a file in it with SPILLWAY_TRACE_PATH, such as \"spillway.%p.swt\"";
+      return "name a file in it with --trace (SPILLWAY_TRACE_PATH), such as \"spillway.%p.swt\"";
     case ENOSPC:
     case EDQUOT:
-      return "make room, or name another place with SPILLWAY_TRACE_PATH";
+      return "make room, or name another place with --trace (SPILLWAY_TRACE_PATH)";
     case EMFILE:
     case ENFILE:
       return "raise the limit on open files (ulimit -n)";
     default:
-      return "name another place with SPILLWAY_TRACE_PATH";
+      return "name another place with --trace (SPILLWAY_TRACE_PATH)";
   }
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <utility>
 
@@ -11,6 +12,9 @@
 
 namespace spillway::shim {
 namespace {
+
+// A disk that hangs holds the program up no longer. The driver's own start takes as long.
+constexpr std::chrono::milliseconds kWaitForTheFile{250};
 
 std::string start_for_names() {
   const std::time_t moment = std::time(nullptr);
@@ -52,6 +56,11 @@ void TraceLog::add(policy::Nanoseconds time, const policy::Decision& decision) {
 
 void TraceLog::flush() {
   if (writer_) submit(builder_->finish());
+}
+
+void TraceLog::begin() {
+  flush();
+  if (writer_) writer_->flush_now(kWaitForTheFile);
 }
 
 void TraceLog::close(policy::trace::TraceEnd end) {

@@ -18,7 +18,10 @@ class TraceLog {
  public:
   // Stays off when the settings name no path.
   void open(const policy::Settings& settings, const policy::trace::TraceHeader& header);
-  [[nodiscard]] bool on() const { return writer_ != nullptr; }
+  [[nodiscard]] bool on() const { return writer_ != nullptr && writer_->is_on(); }
+  // What was added so far is in the file, or that takes long: a program that dies at once leaves a trace. Before any
+  // other thread adds.
+  void begin();
   void add(const policy::Event& event);
   void add(policy::Nanoseconds time, const policy::Decision& decision);
   // Hands over what is in the open frame, so that a killed program loses no more than since the last call.

@@ -163,7 +163,8 @@ void TraceWriter::State::count_as_lost(const FrameHeader& header) {
   bytes_written = file.size();
   if (options.report) {
     options.report("the trace " + file.path() + " has reached " + std::to_string(options.most_bytes) +
-                   " bytes (trace.max_size): what comes later is counted, not written; raise SPILLWAY_TRACE_MAX_SIZE");
+                   " bytes (trace.max_size): what comes later is counted, not written; raise --trace-max-size "
+                   "(SPILLWAY_TRACE_MAX_SIZE)");
   }
 }
 
@@ -243,13 +244,12 @@ bool TraceWriter::submit(FrameBytes frame) {
   return false;
 }
 
-void TraceWriter::flush_now() {
+void TraceWriter::flush_now(std::chrono::milliseconds limit) {
   State* const state = state_.get();
   if (state == nullptr || state->owner != ::getpid() || state->is_writer_thread()) return;
   std::unique_lock lock(state->mutex);
   if (!state->started) return;
-  state->idle.wait_for(lock, kLongestWait,
-                       [state] { return (state->queue.empty() && !state->writing) || state->finished; });
+  state->idle.wait_for(lock, limit, [state] { return (state->queue.empty() && !state->writing) || state->finished; });
 }
 
 void TraceWriter::close(std::string_view end_json) {

@@ -52,8 +52,8 @@ class TraceWriter {
   bool submit(policy::trace::FrameBytes frame);
 
   // Returns when what was submitted is in the file (or in the kernel, which is as good for everything but a power
-  // failure), or after kLongestWait. For exit, _exit and abort.
-  void flush_now();
+  // failure), or after `limit`.
+  void flush_now(std::chrono::milliseconds limit = kLongestWait);
 
   // Writes index and end. `end_json` is policy/trace/header.hpp's encode_end, which also holds the reason of the end
   // ("exit", "signal", "unloaded") and dropped_frames(). Later frames are dropped. Does nothing the second time.

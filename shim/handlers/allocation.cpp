@@ -77,14 +77,22 @@ void say_refused(const AllocationRequest& request, const AllocationAnswer& answe
     return;
   }
   const bool host = answer.reason == policy::Reason::host_budget;
-  const std::uint64_t subject = (std::uint64_t{request.device.value} + 1) * 2 + (host ? 1 : 0);
+  const bool kept_plain = !answer.kept_plain_by.empty();
+  const std::uint64_t subject =
+      (std::uint64_t{request.device.value} + 1) * 4 + (kept_plain ? 2U : 0U) + (host ? 1U : 0U);
   // Plain memory comes in the driver's blocks, so what is missing may be more than was asked for.
   const bool rounded = !host && request.bytes < policy::kChunk && answer.missing > request.bytes;
-  SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for{}, {} over the {} budget (memory.{}_budget); {}",
+  std::string limit = host ? "the host budget (memory.host_budget)" : "the device budget (memory.device_budget)";
+  std::string remedy = host         ? "raise it, or end what else uses host memory"
+                       : kept_plain ? "raise it, or let the memory spill: " + answer.kept_plain_by + " keeps it plain"
+                                    : "raise it; `spillway doctor -- PROGRAM` says what of its memory cannot spill";
+  if (host && answer.host_is_full) {
+    limit = "the " + policy::format_bytes(answer.host_memory) + " of host memory that there are";
+    remedy = "end what else uses host memory, or raise the container's limit (memory.host_budget asks for all of it)";
+  }
+  SPILLWAY_LOG_FOR(warning, subject, "out of memory: {} asked for{}, {} over {}; {}",
                    policy::format_bytes(request.bytes), rounded ? ", which may take a block of 2 MiB" : "",
-                   policy::format_bytes(answer.missing), host ? "host" : "device", host ? "host" : "device",
-                   host ? "raise it, or end what else uses host memory"
-                        : "raise it; `spillway doctor -- PROGRAM` says what of its memory cannot spill");
+                   policy::format_bytes(answer.missing), limit, remedy);
 }
 
 DriverMemory allocate_spilled(policy::Bytes bytes) {

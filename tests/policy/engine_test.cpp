@@ -220,6 +220,25 @@ TEST(Backing, PlainMemoryIsRefusedWhereWhatIsInItsPlaceCannotLeave) {
   }
 }
 
+// What could be plain finds its place taken by what is on its way back to the driver.
+TEST(Backing, WhatCanSpillIsManagedWherePlainMemoryFindsNoPlace) {
+  for (const AllocationKind kind : {AllocationKind::linear, AllocationKind::stretchable}) {
+    ScriptedProgram program(with(ModeName::arrival, std::nullopt), 64_GiB, 256_GiB);
+    std::vector<Address> going;
+    for (int i = 0; i < 3; ++i) going.push_back(program.allocate(20_GiB));
+    program.finish_all();
+    EXPECT_EQ(program.totals().resident, 60_GiB);
+    for (const Address memory : going) program.send(FreeRequested{program.id(memory), {}});
+    const Address memory = program.allocate(4_GiB, kind);
+    ASSERT_TRUE(memory);
+    EXPECT_EQ(program.backing(memory), Backing::managed);
+    EXPECT_EQ(program.totals().plain, Bytes()) << "nothing is left promised";
+    EXPECT_FALSE(program.allocate(4_GiB, AllocationKind::stream_ordered)) << "what cannot spill needs the place";
+    EXPECT_EQ(program.last().back().cause.reason, Reason::device_budget);
+    EXPECT_EQ(program.engine().check_invariants(), "");
+  }
+}
+
 TEST(Backing, OomFirstRefusesOnceBeforeAnythingSpills) {
   Settings settings = with(ModeName::arrival, 1_GiB);
   settings.oom_first = true;

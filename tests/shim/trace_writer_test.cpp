@@ -195,7 +195,7 @@ TEST_F(TraceWriterTest, MissingFolderTurnsTracingOffAndNamesTheRemedy) {
   writer.flush_now();
   writer.close(end_text("exit"));
   EXPECT_EQ(reports_, 1);
-  EXPECT_THAT(report_, HasSubstr("SPILLWAY_TRACE_PATH"));
+  EXPECT_THAT(report_, HasSubstr("name another one with --trace (SPILLWAY_TRACE_PATH)"));
 }
 
 TEST_F(TraceWriterTest, WithoutADescriptorTheLimitIsTheRemedy) {
@@ -305,6 +305,7 @@ TEST_F(TraceWriterTest, AFullFileStaysWithinItsSizeCountsTheRestAndHasItsEnd) {
   }
   EXPECT_EQ(reports_, 1);
   EXPECT_THAT(report_, HasSubstr("a.swt has reached 1048576 bytes (trace.max_size)"));
+  EXPECT_THAT(report_, HasSubstr("raise --trace-max-size (SPILLWAY_TRACE_MAX_SIZE)"));
   EXPECT_TRUE(writer.is_on());
   const ReadTrace before = read_trace(writer.path());
   EXPECT_GT(before.lost, 0U) << "also for whoever looks before the end";

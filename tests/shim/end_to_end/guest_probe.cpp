@@ -324,6 +324,8 @@ int main(int argc, char** argv) {
                                                     {"asks_during_a_free", asks_during_a_free},
                                                     {"takes_room_away", takes_room_away},
                                                     {"asks_at_the_start", asks_at_the_start},
+                                                    {"churns", churns},
+                                                    {"far_too_much", far_too_much},
                                                     {"pool_frees", pool_frees},
                                                     {"pools_of_another_device", pools_of_another_device},
                                                     {"too_large_in_a_wrong_stream", too_large_in_a_wrong_stream},

@@ -125,5 +125,7 @@ void hints_on_plain();
 void asks_during_a_free();
 void takes_room_away();
 void asks_at_the_start();
+void far_too_much();
+void churns();
 
 }  // namespace spillway::probe

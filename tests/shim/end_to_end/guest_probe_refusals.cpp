@@ -1,6 +1,9 @@
 // The probe's requests that the driver refuses, and those that need the place of what another thread is giving back.
+#include <atomic>
 #include <chrono>
+#include <random>
 #include <thread>
+#include <vector>
 
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
@@ -180,6 +183,37 @@ void takes_room_away() {
   third.join();
   other.join();
   for (const CUdeviceptr memory : {held[0], held[2], small}) cuMemFree_v2(memory);
+}
+
+// For any machine, and no more than an address space holds.
+void far_too_much() {
+  start();
+  CUdeviceptr memory = 0;
+  say("far too much", cuMemAlloc_v2(&memory, std::size_t{16} << 40));
+}
+
+// Threads that allocate and free at once, more in all than the device holds: each takes what others are giving back.
+void churns() {
+  const Device device = start();
+  std::atomic<std::uint64_t> refused{0};
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    threads.emplace_back([&, seed] {
+      cuCtxSetCurrent(device.context);
+      std::mt19937 random(seed);
+      for (int i = 0; i < 300; ++i) {
+        CUdeviceptr memory = 0;
+        if (cuMemAlloc_v2(&memory, (4 + random() % 9) * kMiB) != CUDA_SUCCESS) {
+          ++refused;
+          continue;
+        }
+        cuMemsetD8_v2(memory, 1, kMiB);
+        cuMemFree_v2(memory);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  say("refused", refused.load());
 }
 
 }  // namespace spillway::probe

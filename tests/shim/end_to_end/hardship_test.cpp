@@ -112,7 +112,8 @@ TEST(Hardship, AFolderForATraceIsRefusedAndTheLineSaysWhatToDo) {
   run.environment["SPILLWAY_TRACE_PATH"] = place.string();
   const SimulatedResult result = run_simulated(run);
   EXPECT_EQ(result.process.out, "sum 18\n") << result;
-  EXPECT_THAT(result.process.err, HasSubstr(place.string() + " (Is a directory): name a file in it"));
+  EXPECT_THAT(result.process.err, HasSubstr(place.string() + " (Is a directory): name a file in it with --trace "
+                                                             "(SPILLWAY_TRACE_PATH), such as"));
   EXPECT_FALSE(std::filesystem::exists(place.string() + ".1"));
   EXPECT_TRUE(std::filesystem::is_empty(place));
 }

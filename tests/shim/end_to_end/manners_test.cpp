@@ -251,6 +251,54 @@ TEST_P(EachMode, TheStartLineShowsTheBudgetInForce) {
   EXPECT_THAT(much.process.err, HasSubstr(": budget 62 MiB of 64 MiB (63 MiB asked for, no more is free), host "));
 }
 
+// What is not there is promised to nobody, and no budget is told to be raised that is beyond it.
+TEST_P(EachMode, AHostBudgetBeyondTheMachineIsWhatTheMachineHas) {
+  SimulatedRun run = probe("information", mode_);
+  run.environment["SPILLWAY_HOST_BUDGET"] = "512TiB";
+  const SimulatedResult information = run_simulated(run);
+  EXPECT_THAT(information.process.err, HasSubstr(" (512 TiB asked for, no more is free); the program sees"));
+  std::uint64_t free = 0;
+  std::uint64_t total = 0;
+  ASSERT_EQ(std::sscanf(information.line("figure first: ").c_str(), "%lu of %lu", &free, &total), 2) << information;
+  EXPECT_LT(total, std::uint64_t{256} << 40U);
+  run.command = {GUEST_PROBE, "far_too_much"};
+  const SimulatedResult refused = run_simulated(run);
+  EXPECT_EQ(refused.line("far too much: "), "2") << refused;
+  EXPECT_THAT(refused.process.err, HasSubstr(" of host memory that there are; end what else uses host memory, or raise "
+                                             "the container's limit (memory.host_budget asks for all of it)\n"));
+  run.environment["SPILLWAY_HOST_BUDGET"] = "50%";
+  EXPECT_THAT(run_simulated(run).process.err, HasSubstr(" over the host budget (memory.host_budget); raise it"));
+}
+
+TEST_P(EachMode, WhatIsKeptPlainIsPromisedNoHostMemoryAndTheRefusalNamesWhoKeepsIt) {
+  SimulatedRun run = probe("information", mode_);
+  run.environment["SPILLWAY_BACKING"] = "device";
+  const SimulatedResult set = run_simulated(run);
+  EXPECT_THAT(set.process.err,
+              HasSubstr(", host none (memory.backing keeps all on the device); the program sees virtual"));
+  std::uint64_t free = 0;
+  std::uint64_t total = 0;
+  ASSERT_EQ(std::sscanf(set.line("figure first: ").c_str(), "%lu of %lu", &free, &total), 2) << set;
+  EXPECT_EQ(total, 24 * kMiB);
+  EXPECT_THAT(set.process.err,
+              HasSubstr("over the device budget (memory.device_budget); raise it, or let the memory spill: "
+                        "memory.backing = \"device\" (--backing) keeps it plain\n"));
+  // Small memory would not spill in any case.
+  run.command = {GUEST_PROBE, "many_small"};
+  EXPECT_THAT(run_simulated(run).process.err, HasSubstr("says what of its memory cannot spill\n"));
+  const Scratch folder;
+  const std::string policy = (folder.path() / "policy.toml").string();
+  std::ofstream(policy) << "[[rule]]\nname = \"kept\"\nmatch = { size = \"4MiB..\" }\nbacking = \"device\"\n";
+  SimulatedRun by_rule = probe("information", mode_);
+  by_rule.environment["SPILLWAY_POLICY"] = policy;
+  EXPECT_THAT(run_simulated(by_rule).process.err, HasSubstr("let the memory spill: rule \"kept\" (" + policy +
+                                                            ":1, backing = \"device\") keeps it plain\n"));
+  // A rule that lets something spill is told of the memory for it.
+  std::ofstream(policy) << "[[rule]]\nmatch = { size = \"64MiB..\" }\nbacking = \"managed\"\n";
+  by_rule.environment["SPILLWAY_BACKING"] = "device";
+  EXPECT_THAT(run_simulated(by_rule).process.err, testing::Not(HasSubstr("host none")));
+}
+
 TEST(Settings, AMisspeltVariableIsNamedOnceWithTheNearest) {
   SimulatedRun run = probe("frees", "arrival");
   run.environment["SPILLWAY_WINDWO"] = "3MiB";

@@ -108,6 +108,22 @@ TEST_P(Process, HoweverItEndsAllButTheLastSecondIsInTheTrace) {
   }
 }
 
+// Before there was anything to write but who runs, and where.
+TEST_P(Process, AProgramThatDiesAtOnceLeavesATraceAndNobodySaysThatItUsedNoCuda) {
+  for (const char* way : {"early_abort", "early_exit"}) {
+    const SimulatedResult result = run_simulated(probe_process({"ends", way}, mode_));
+    SCOPED_TRACE(testing::Message() << way << ": " << result);
+    const auto stats = result.stats();
+    ASSERT_TRUE(stats.is_object());
+    EXPECT_EQ(stats["whole"], false) << stats.dump(1);
+    EXPECT_EQ(stats["devices"].size(), 1U) << stats.dump(1);
+    const ProcessResult summary =
+        run_on_simulated("run", {"--summary", "--mode", mode_, "--", GUEST_PROBE, "ends", way}, {});
+    EXPECT_THAT(summary.err, HasSubstr(" summary (partial: tracing stopped at byte "));
+    EXPECT_THAT(summary.err, testing::Not(HasSubstr("no CUDA call was seen")));
+  }
+}
+
 TEST_P(Process, BadPlacesForATraceCostOneLineAndNothingElse) {
   for (const char* place : {"/dev/full", "/nonexistent/folder/t.swt", "/proc/t.swt"}) {
     SimulatedRun run = probe_process({"work", "5"}, mode_);
@@ -118,6 +134,13 @@ TEST_P(Process, BadPlacesForATraceCostOneLineAndNothingElse) {
     EXPECT_EQ(lines(result.process.err, "tracing is off"), 1) << result;
     EXPECT_THAT(result.process.err, HasSubstr(place));
   }
+}
+
+TEST(Off, SaysThatCallsAreTracedWhereTheyAre) {
+  SimulatedRun run = probe_process({"work", "1"}, "off");
+  EXPECT_THAT(run_simulated(run).process.err, HasSubstr("mode off: nothing spills or moves; calls are traced\n"));
+  run.environment["SPILLWAY_TRACE_PATH"] = "/nonexistent/folder/t.swt";
+  EXPECT_THAT(run_simulated(run).process.err, HasSubstr("mode off: nothing spills or moves\n"));
 }
 
 // Who asked for a trace must be able to find it, or hear that there is none.

@@ -71,6 +71,19 @@ TEST_P(Room, WhatWasToLeaveAndIsFreedFirstIsAskedForAnew) {
   EXPECT_GE(result.resident_peak(), 10 * kMiB) << "the device was never full: this shows nothing";
 }
 
+// Without a budget: memory may be plain while there is room.
+TEST_P(Room, WhatCanSpillIsNeverRefusedForWhatOtherThreadsGiveBack) {
+  SimulatedRun run = probe_refused("churns", GetParam(), "");
+  run.traced = true;
+  const SimulatedResult result = run_simulated(run);
+  EXPECT_EQ(result.process.out, "refused: 0\nend\n") << result;
+  EXPECT_LE(result.resident_peak(), 60 * kMiB + kProgramsContext) << result;
+  EXPECT_EQ(result.count("driver_evictions"), 0U) << result;
+  const auto stats = result.stats();
+  ASSERT_TRUE(stats.is_object()) << result;
+  for (const auto& decision : stats["decisions"]) EXPECT_NE(decision["decision"], "refuse allocation") << decision;
+}
+
 INSTANTIATE_TEST_SUITE_P(Refusals, Room, testing::Values("arrival", "adaptive"),
                          [](const auto& test) { return std::string(test.param); });
 
