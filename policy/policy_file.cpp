@@ -56,9 +56,14 @@ std::string wanted_type(const SettingRow& row, const TomlNode& value) {
   return {};
 }
 
+Kind kind_of(const SettingRow& row) {
+  if (row.kind == SettingKind::boolean) return Kind::boolean;
+  return row.kind == SettingKind::number ? Kind::integer : Kind::text;
+}
+
 void read_setting(const SettingRow& row, const TomlNode& value, Settings& settings, MistakeList& mistakes) {
   if (std::string wanted = wanted_type(row, value); !wanted.empty()) {
-    mistakes.add(value.at, row.key, {"", value.text, "is " + std::string(describe(value.kind)), std::move(wanted)});
+    mistakes.add(value.at, row.key, {"", value.text, wrong_kind(value.kind, kind_of(row)), std::move(wanted)});
     return;
   }
   if (auto problem = row.set(settings, value.text)) mistakes.add(value.at, row.key, std::move(*problem));
@@ -92,9 +97,17 @@ void unknown_at_top(const TomlEntry& entry, const std::vector<std::string_view>&
       {"", entry.key, is_table ? "is not a table of a policy file" : "is outside every table", std::move(remedy)});
 }
 
+// Whether no line of the rule is a fault's: else what it lacks may stand there. A rule ends where the next begins.
+bool is_whole(const std::vector<TomlNode>& rules, std::size_t rule, const std::vector<TomlFault>& faults) {
+  return std::none_of(faults.begin(), faults.end(), [&](const TomlFault& fault) {
+    return fault.at.line >= rules[rule].at.line &&
+           (rule + 1 == rules.size() || fault.at.line < rules[rule + 1].at.line);
+  });
+}
+
 // Gives the place of each rule that it read.
-std::vector<TextPosition> read_rules(const TomlEntry& entry, bool text_is_whole, std::vector<Rule>& rules,
-                                     MistakeList& mistakes) {
+std::vector<TextPosition> read_rules(const TomlEntry& entry, const std::vector<TomlFault>& faults,
+                                     std::vector<Rule>& rules, MistakeList& mistakes) {
   std::vector<TextPosition> places;
   if (entry.value.kind != Kind::list) {
     mistakes.add(entry.at, "rule",
@@ -102,11 +115,12 @@ std::vector<TextPosition> read_rules(const TomlEntry& entry, bool text_is_whole,
                   "write [[rule]], with two brackets on each side"});
     return places;
   }
-  for (const TomlNode& item : entry.value.items) {
+  const std::vector<TomlNode>& items = entry.value.items;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const TomlNode& item = items[i];
     if (item.kind != Kind::table) {
       mistakes.add(item.at, "rule",
-                   {"", item.text, "is " + std::string(describe(item.kind)) + ", not a table",
-                    "write [[rule]] and the rule's keys below it"});
+                   {"", item.text, wrong_kind(item.kind, Kind::table), "write [[rule]] and the rule's keys below it"});
       continue;
     }
     if (rules.size() == kMostRules) {
@@ -115,7 +129,8 @@ std::vector<TextPosition> read_rules(const TomlEntry& entry, bool text_is_whole,
                     "join rules, with lists and patterns"});
       return places;
     }
-    rules.push_back(read_rule(item, static_cast<std::uint16_t>(rules.size() + 1), text_is_whole, mistakes));
+    const auto number = static_cast<std::uint16_t>(rules.size() + 1);
+    rules.push_back(read_rule(item, number, is_whole(items, i, faults), mistakes));
     places.push_back(item.at);
   }
   return places;
@@ -125,7 +140,8 @@ std::vector<TextPosition> read_rules(const TomlEntry& entry, bool text_is_whole,
 void compare_rules(const std::vector<Rule>& rules, const std::vector<TextPosition>& places, MistakeList& mistakes) {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const TextPosition at = places[i];
-    const std::string subject = "rule " + quoted(rules[i].name);
+    const std::string subject =
+        "rule " + (rules[i].name.empty() ? std::to_string(rules[i].number) : quoted(rules[i].name));
     for (std::size_t j = 0; j < i; ++j) {
       if (!rules[i].name.empty() && rules[j].name == rules[i].name) {
         mistakes.add(at, subject,
@@ -174,11 +190,11 @@ PolicyFileReading read_policy_file(std::string_view text, std::string_view file_
     if (!known) {
       unknown_at_top(entry, tables, mistakes);
     } else if (entry.key == "rule") {
-      const std::vector<TextPosition> places = read_rules(entry, document.faults.empty(), reading.file.rules, mistakes);
+      const std::vector<TextPosition> places = read_rules(entry, document.faults, reading.file.rules, mistakes);
       compare_rules(reading.file.rules, places, mistakes);
     } else if (entry.value.kind != Kind::table) {
       mistakes.add(entry.value.at, entry.key,
-                   {"", entry.value.text, "is " + std::string(describe(entry.value.kind)) + ", not a table",
+                   {"", entry.value.text, wrong_kind(entry.value.kind, Kind::table),
                     "write [" + entry.key + "] and its keys below it"});
     } else {
       read_setting_table(entry.key, entry.value, reading.file.settings, mistakes);

@@ -23,8 +23,8 @@ class MatchKey {
   void mistake(const TomlNode& value, std::string problem, std::string remedy) const {
     mistakes_.add(value.at, where_, {"", value.text, std::move(problem), std::move(remedy)});
   }
-  void wrong_type(const TomlNode& value, std::string remedy) const {
-    mistake(value, "is " + std::string(describe(value.kind)), std::move(remedy));
+  void wrong_type(const TomlNode& value, Kind wanted, std::string remedy) const {
+    mistake(value, wrong_kind(value.kind, wanted), std::move(remedy));
   }
 
   // The items of a list, or the one value that stands for a list of one. An empty list matches nothing.
@@ -45,7 +45,7 @@ class MatchKey {
 
 std::string read_pattern(const MatchKey& key) {
   if (key.value().kind != Kind::text) {
-    key.wrong_type(key.value(), "write a pattern in quotes, such as \"*adam*\"");
+    key.wrong_type(key.value(), Kind::text, "write a pattern in quotes, such as \"*adam*\"");
     return {};
   }
   if (auto problem = glob_problem(key.value().text)) {
@@ -62,7 +62,7 @@ std::vector<T> read_numbers(const MatchKey& key, std::int64_t most, Make make) {
   const std::string remedy = "write a whole number from 0 to " + std::to_string(most) + ", or a list of them";
   for (const TomlNode* item : key.one_or_more()) {
     if (item->kind != Kind::integer) {
-      key.wrong_type(*item, remedy);
+      key.wrong_type(*item, Kind::integer, remedy);
     } else if (item->integer < 0 || item->integer > most) {
       key.mistake(*item, item->integer < 0 ? "is negative" : "is too large", remedy);
     } else if (const T value = make(item->integer); std::find(out.begin(), out.end(), value) != out.end()) {
@@ -80,7 +80,7 @@ std::vector<SpanClass> read_classes(const MatchKey& key) {
   for (const TomlNode* item : key.one_or_more()) {
     const auto name = std::find(names.begin(), names.end(), item->text);
     if (item->kind != Kind::text) {
-      key.wrong_type(*item, suggestion("", names));
+      key.wrong_type(*item, Kind::text, suggestion("", names));
     } else if (name == names.end()) {
       key.mistake(*item, "is not a class", suggestion(item->text, names));
     } else if (const auto value = static_cast<SpanClass>(name - names.begin());
@@ -110,6 +110,11 @@ constexpr std::string_view kSizeRangeRemedy = "write a range such as \"64MiB..1G
 bool read_size_end(const MatchKey& key, const TomlNode& value, std::string_view text, Bytes& out) {
   if (text.empty()) return true;
   const SizeReading reading = read_size(text);
+  if (const std::string meant = meant_unit(text); !meant.empty()) {
+    key.mistake(value, (text == value.text ? "" : "has " + quoted(text) + ", which ") + kBareNumber,
+                "did you mean " + quoted(meant) + "?");
+    return false;
+  }
   if (reading.fault == SizeFault::none) {
     out = std::get<Bytes>(reading.value.value);
     return true;
@@ -130,7 +135,7 @@ bool read_size_table(const MatchKey& key, RuleMatch& match) {
                   std::string(kSizeRangeRemedy));
       good = false;
     } else if (end.value.kind != Kind::text && end.value.kind != Kind::integer) {
-      key.wrong_type(end.value, "write a size in quotes, such as \"64MiB\"");
+      key.wrong_type(end.value, Kind::text, "write a size in quotes, such as \"64MiB\"");
       good = false;
     } else {
       good = read_size_end(key, end.value, end.value.text.empty() ? " " : end.value.text,
@@ -161,7 +166,7 @@ void read_size_range(const MatchKey& key, RuleMatch& match) {
     if (most != least || !good) good = read_size_end(key, value, most == least ? "" : most, read.size_most) && good;
     if (most == least) read.size_most = read.size_least;
   } else {
-    key.wrong_type(value, std::string(kSizeRangeRemedy));
+    key.wrong_type(value, Kind::text, std::string(kSizeRangeRemedy));
     return;
   }
   if (!good) return;
@@ -199,7 +204,7 @@ bool read_order_end(const MatchKey& key, std::string_view text, AllocationOrder&
 void read_order(const MatchKey& key, RuleMatch& match) {
   const TomlNode& value = key.value();
   if (value.kind != Kind::text && value.kind != Kind::integer) {
-    key.wrong_type(value, std::string(kOrderRemedy));
+    key.wrong_type(value, Kind::integer, std::string(kOrderRemedy));
     return;
   }
   const auto [first, last] = split_range(value.text);

@@ -25,7 +25,7 @@ std::optional<std::size_t> read_word(const TomlEntry& entry, std::span<const std
   const std::string where = subject + ": " + entry.key;
   if (entry.value.kind != Kind::text) {
     mistakes.add(entry.value.at, where,
-                 {"", entry.value.text, "is " + std::string(describe(entry.value.kind)),
+                 {"", entry.value.text, wrong_kind(entry.value.kind, Kind::text),
                   "write one of these, in quotes: " + listed(words)});
     return std::nullopt;
   }
@@ -43,7 +43,7 @@ std::optional<std::size_t> read_word(const TomlEntry& entry, std::span<const std
 void read_name(const TomlEntry& entry, const std::string& subject, Rule& rule, MistakeList& mistakes) {
   if (entry.value.kind != Kind::text) {
     mistakes.add(entry.value.at, subject + ": name",
-                 {"", entry.value.text, "is " + std::string(describe(entry.value.kind)), "write text in quotes"});
+                 {"", entry.value.text, wrong_kind(entry.value.kind, Kind::text), "write text in quotes"});
   } else if (entry.value.text.empty()) {
     mistakes.add(entry.value.at, subject + ": name", {"", "", "the name is empty", "say what the rule is about"});
   } else {
@@ -67,13 +67,13 @@ void read_action_key(const TomlEntry& entry, const std::string& subject, RuleAct
       action.read_only = value.boolean;
     } else {
       mistakes.add(value.at, subject + ": read_only",
-                   {"", value.text, "is " + std::string(describe(value.kind)), "write true or false, without quotes"});
+                   {"", value.text, wrong_kind(value.kind, Kind::boolean), "write true or false, without quotes"});
     }
   } else if (entry.key == "prefetch_distance") {
     const std::string remedy = "write a whole number of launches, 1 to " + std::to_string(kFarthestPrefetch);
     if (value.kind != Kind::integer) {
       mistakes.add(value.at, subject + ": prefetch_distance",
-                   {"", value.text, "is " + std::string(describe(value.kind)), remedy});
+                   {"", value.text, wrong_kind(value.kind, Kind::integer), remedy});
     } else if (value.integer < 1 || value.integer > kFarthestPrefetch) {
       mistakes.add(value.at, subject + ": prefetch_distance",
                    {"", value.text, value.integer < 1 ? "is too small" : "is too large", remedy});
@@ -119,7 +119,7 @@ void check_contradictions(const Rule& rule, TextPosition at, const std::string& 
 
 }  // namespace
 
-Rule read_rule(const TomlNode& table, std::uint16_t number, bool text_is_whole, MistakeList& mistakes) {
+Rule read_rule(const TomlNode& table, std::uint16_t number, bool is_whole, MistakeList& mistakes) {
   Rule rule;
   rule.number = number;
   rule.line = table.at.line;
@@ -127,7 +127,7 @@ Rule read_rule(const TomlNode& table, std::uint16_t number, bool text_is_whole, 
   if (const TomlEntry* name = table.find("name")) {
     read_name(*name, subject, rule, mistakes);
     if (!rule.name.empty()) subject = "rule " + quoted(rule.name);
-  } else if (text_is_whole) {
+  } else if (is_whole) {
     mistakes.add(table.at, subject, {"", "", "has no name", "write name = \"...\", so that reports can name it"});
   }
   const std::vector<std::string_view> known = rule_key_names(RuleKeyPlace::rule);
@@ -139,9 +139,9 @@ Rule read_rule(const TomlNode& table, std::uint16_t number, bool text_is_whole, 
       if (entry.value.kind == Kind::table) {
         rule.match = read_rule_match(entry.value, subject, mistakes);
       } else {
-        mistakes.add(entry.value.at, subject + ": match",
-                     {"", entry.value.text, "is " + std::string(describe(entry.value.kind)),
-                      "write match = { kernel = \"*adam*\" }"});
+        mistakes.add(
+            entry.value.at, subject + ": match",
+            {"", entry.value.text, wrong_kind(entry.value.kind, Kind::table), "write match = { kernel = \"*adam*\" }"});
       }
     } else if (std::find(known.begin(), known.end(), entry.key) != known.end()) {
       read_action_key(entry, subject, rule.action, mistakes);
@@ -154,11 +154,11 @@ Rule read_rule(const TomlNode& table, std::uint16_t number, bool text_is_whole, 
       ++actions;  // perhaps a misspelt action: the rule is not without one
     }
   }
-  if (text_is_whole && table.find("match") == nullptr) {
+  if (is_whole && table.find("match") == nullptr) {
     mistakes.add(table.at, subject,
                  {"", "", "has no match", "say what it is for, such as match = { kernel = \"*adam*\" }"});
   }
-  if (text_is_whole && actions == 0) {
+  if (is_whole && actions == 0) {
     mistakes.add(table.at, subject,
                  {"", "", "does nothing", "add one of: place, read_only, prefetch_distance, evict, backing"});
   }

@@ -23,25 +23,27 @@ std::string size_remedy(std::string_view text, std::string_view otherwise) {
   return meant.empty() ? std::string(otherwise) : "did you mean " + quoted(meant) + "?";
 }
 
-// `least` guards against a size without its unit: "16" is sixteen bytes.
+// A size without its unit that is too small to be meant in bytes; nothing if it is neither.
+Result bare_number(std::string_view text, Bytes bytes, double least_percent) {
+  const std::string meant = meant_unit(text);
+  if (meant.empty()) return std::nullopt;
+  const std::string number(trimmed(text));
+  const auto count = static_cast<double>(bytes.count());
+  const std::string share = count >= least_percent && count <= 100 ? quoted(number + "%") + " or " : std::string();
+  return problem(number, kBareNumber, "did you mean " + share + quoted(meant) + "?");
+}
+
 Result read_into(SizeOrShare& out, std::string_view text, Bytes least, double least_percent) {
   const SizeReading reading = read_size_or_share(text);
   if (reading.fault != SizeFault::none) {
     return problem(trimmed(text), describe(reading.fault, "size"), size_remedy(text, kSizeRemedy));
   }
-  if (const Bytes* bytes = std::get_if<Bytes>(&reading.value.value); bytes != nullptr && *bytes < least) {
-    const std::string number(trimmed(text));
-    const bool bare = number.find_first_not_of("0123456789") == std::string::npos;
-    if (bare && bytes->count() > 0) {
-      // Whoever writes a bare number means another unit than bytes.
-      const auto count = static_cast<double>(bytes->count());
-      const std::string share = count >= least_percent && count <= 100 ? quoted(number + "%") + " or " : std::string();
-      const char* const unit = 1_MiB * bytes->count() < least ? "GiB" : "MiB";
-      return problem(number, "is in bytes, and below " + format_bytes(least),
-                     "did you mean " + share + quoted(number + unit) + "?");
+  if (const Bytes* bytes = std::get_if<Bytes>(&reading.value.value)) {
+    if (Result bare = bare_number(text, *bytes, least_percent)) return bare;
+    if (*bytes < least) {
+      return problem(trimmed(text), "is below " + format_bytes(least),
+                     "write at least " + write_bytes(least) + ", with its unit");
     }
-    return problem(number, "is below " + format_bytes(least),
-                   "write at least " + write_bytes(least) + ", with its unit");
   }
   if (const double* percent = std::get_if<double>(&reading.value.value);
       percent != nullptr && *percent < least_percent) {

@@ -148,6 +148,16 @@ std::string meant_size(std::string_view text) {
   return read_size(meant).fault == SizeFault::none ? meant : std::string();
 }
 
+std::string meant_unit(std::string_view text) {
+  const std::string number(trimmed(text));
+  if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos) return {};
+  const SizeReading reading = read_size(number);
+  if (reading.fault != SizeFault::none) return {};
+  const std::uint64_t bytes = std::get<Bytes>(reading.value.value).count();
+  if (bytes == 0 || bytes >= kChunk.count()) return {};
+  return number + (bytes == 1 ? "GiB" : "MiB");
+}
+
 SizeReading read_size_or_share(std::string_view text) {
   Digits digits;
   if (const SizeFault error = split(text, digits); error != SizeFault::none) return fault(error);
@@ -225,7 +235,7 @@ std::string write_bytes(Bytes bytes) {
     if (bytes.count() != 0 && bytes.count() % unit == 0)
       return std::to_string(bytes.count() / unit) + std::string(name);
   }
-  return std::to_string(bytes.count());
+  return std::to_string(bytes.count()) + (bytes.count() == 0 ? "" : "B");
 }
 
 }  // namespace spillway::policy

@@ -32,6 +32,10 @@ SizeReading read_size(std::string_view text);
 SizeReading read_size_or_share(std::string_view text);
 // What "16G" or "16Gi" was meant to be, "16GiB"; empty of any other text.
 std::string meant_size(std::string_view text);
+// What "16" was meant to be, "16MiB": a size without its unit that is below 2 MiB, where nothing is told from nothing.
+// Empty of 0 and of any other text.
+std::string meant_unit(std::string_view text);
+inline constexpr const char* kBareNumber = "is in bytes, and below 2 MiB";
 // A share with or without its sign: "5", "5%", "0.5%".
 SizeReading read_percent(std::string_view text);
 

@@ -268,7 +268,7 @@ std::string_view describe(TomlNode::Kind kind) {
     case TomlNode::Kind::number:
       return "a number with a fraction";
     case TomlNode::Kind::boolean:
-      return "true or false";
+      return "a truth value";
     case TomlNode::Kind::date:
       return "a date";
     case TomlNode::Kind::list:
@@ -277,6 +277,10 @@ std::string_view describe(TomlNode::Kind kind) {
       return "a table";
   }
   return "something else";
+}
+
+std::string wrong_kind(TomlNode::Kind kind, TomlNode::Kind wanted) {
+  return "is " + std::string(describe(kind)) + ", not " + std::string(describe(wanted));
 }
 
 TomlDocument read_toml(std::string_view text) {

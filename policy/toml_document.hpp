@@ -38,6 +38,8 @@ struct TomlEntry {
 
 // "text", "a whole number", "a list": to follow "is".
 std::string_view describe(TomlNode::Kind kind);
+// "is a whole number, not text", to follow a value.
+std::string wrong_kind(TomlNode::Kind kind, TomlNode::Kind wanted);
 
 struct TomlFault {
   TextPosition at;

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "policy/device_budget.hpp"
+#include "tools/idle_rules.hpp"
 #include "tools/text_table.hpp"
 
 namespace spillway::tools {
@@ -55,27 +57,11 @@ std::string dead_sentence(const Rule& rule, const RuleUse& use, const CheckedTra
            "repeats (a smaller "
            "--device-budget, more steps)";
   }
-  return out + "is dead here: nothing in this trace meets its conditions";
-}
-
-// What is read and not built yet, with its place.
-std::vector<std::string> without_effect(const PolicyFile& file) {
-  std::vector<std::string> notes;
-  for (const Rule& rule : file.rules) {
-    const auto note = [&](const std::string& what) {
-      notes.push_back("rule " + policy::quoted(rule.name) + " (line " + std::to_string(rule.line) + "): " + what);
-    };
-    if (rule.action.read_only) note("read_only has no effect yet");
-    const bool streams = rule.action.place == RulePlace::stream;
-    if (!streams && !rule.action.prefetch_distance) continue;
-    const std::string what = streams ? "place = \"stream\" is as host" : "prefetch_distance has no effect";
-    if (file.settings.mode != policy::ModeName::adaptive) {
-      note(what + ": only mode adaptive streams");
-    } else if (file.settings.iteration_lookahead == 0) {
-      note(what + ": policy.iteration_lookahead = 0 switches streaming off");
-    }
-  }
-  return notes;
+  const std::string& kernel = rule.match.kernel;
+  const bool one_name = !kernel.empty() && kernel.find_first_of("*?[\\") == std::string::npos;
+  return out + "is dead here: nothing in this trace meets its conditions" +
+         (one_name ? "; a pattern matches the whole name of a kernel: perhaps " + policy::quoted("*" + kernel + "*")
+                   : "");
 }
 
 Json mistake_json(const PolicyMistake& mistake) {
@@ -119,6 +105,27 @@ std::string counting_notes(const PolicyFile& file, const CoverageReport& coverag
   return out.empty() ? out : "\n" + out;
 }
 
+// What is pinned to a device beyond its budget cannot all stay there.
+std::vector<std::string> pinned_beyond_budget(const PolicyFile& file, const CoverageReport& coverage) {
+  std::vector<std::string> notes;
+  for (const auto& [index, use] : coverage.pinned) {
+    const Bytes budget = device_budget(file.settings, use.device);
+    if (use.device.total == Bytes() || use.peak <= budget) continue;
+    notes.push_back("rules with place = \"device\" hold " + format_bytes(use.peak) + " of device " +
+                    std::to_string(index.value) + " at a time in this trace, and its budget is " +
+                    format_bytes(budget) + ": not all of it can stay there");
+  }
+  return notes;
+}
+
+std::vector<std::string> notes_of(const PolicyFile& file, const std::optional<CheckedTrace>& trace) {
+  std::vector<std::string> notes = said_in_vain(file);
+  if (trace) {
+    for (std::string& note : pinned_beyond_budget(file, trace->coverage)) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
 std::string coverage_text(const PolicyFile& file, const CheckedTrace& trace, std::size_t width) {
   const CoverageReport& coverage = trace.coverage;
   std::string out = "\n" + harmless(trace.path) + " (" + trace.state +
@@ -149,7 +156,7 @@ std::string check_text(const PolicyFileReading& reading, std::string_view file_n
   const PolicyFile& file = reading.file;
   std::string out = std::string(file_name) + ": no mistakes; " + counted(changed_settings(file.settings), "setting") +
                     " changed, " + counted(file.rules.size(), "rule") + "\n";
-  for (const std::string& note : without_effect(file)) out += "note: " + note + "\n";
+  for (const std::string& note : notes_of(file, trace)) out += "note: " + note + "\n";
   if (trace) out += coverage_text(file, *trace, width);
   return out;
 }
@@ -159,7 +166,7 @@ std::string check_json(const PolicyFileReading& reading, std::string_view file_n
   Json out = {{"file", file_name}, {"ok", reading.ok()}, {"mistakes", Json::array()}, {"settings", Json::object()}};
   for (const PolicyMistake& mistake : reading.mistakes) out["mistakes"].push_back(mistake_json(mistake));
   for (const SettingRow& row : setting_table()) out["settings"][std::string(row.key)] = row.get(reading.file.settings);
-  out["notes"] = without_effect(reading.file);
+  out["notes"] = notes_of(reading.file, trace);
   out["rules"] = Json::array();
   for (const Rule& rule : reading.file.rules) out["rules"].push_back(rule_json(rule, trace));
   if (trace) {

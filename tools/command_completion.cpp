@@ -3,6 +3,7 @@
 
 #include "tools/command.hpp"
 #include "tools/completion.hpp"
+#include "tools/option_checks.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -12,7 +13,7 @@ class CompletionCommand : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("shell", shell_, "bash, zsh or fish; man for the man page")
         ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish", "man"}));
+        ->check(one_of({"bash", "zsh", "fish", "man"}));
   }
 
   int run() override {

@@ -16,6 +16,7 @@
 #include "tools/command.hpp"
 #include "tools/launch.hpp"
 #include "tools/machine.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/preload.hpp"
 #include "tools/program_check.hpp"
 #include "tools/program_report.hpp"
@@ -88,12 +89,16 @@ constexpr const char* kNoDriver =
     "runs "
     "it on the simulated device, and spillway doctor without a program says more.";
 
+constexpr const char* kNotOnSimulated =
+    "The program did not run well on the simulated device: see what it printed. Each of its kernels needs a host twin "
+    "there (tools/simulated_device/README.md).";
+
 class DoctorCommand : public Command {
  public:
   void add_options(CLI::App& app) override {
     app.add_option("--time-limit", seconds_, "With a program: seconds after which it is ended by SIGTERM")
         ->type_name("seconds")
-        ->check(CLI::Range(1, 3600).description(""))
+        ->check(whole_number_within(1, 3600))
         ->capture_default_str();
     app.add_flag("--simulated", simulated_, "With a program: run it on the simulated device instead of a GPU");
     app.add_flag("--json", json_, "Print JSON: an object with `servable`, and the findings or the report");
@@ -174,12 +179,13 @@ class DoctorCommand : public Command {
         std::any_of(use.devices.begin(), use.devices.end(), [](const auto& entry) { return entry.second.rescued(); });
     const bool servable = seen && spills && (rescued || ran_well(limited));
     const std::string verdict =
-        !seen                ? (simulated_ || driver_is_there() ? kNothingSeen : kNoDriver)
-        : rescued            ? "It ran out of device memory where Spillway would have spilled: this program "
-                               "can be served. What it does with more memory was not seen."
-        : !ran_well(limited) ? "The program did not run well: check that it does without spillway."
-        : !spills            ? "Nothing of what was seen can spill."
-                             : "This program can be served.";
+        !seen     ? (simulated_ || driver_is_there() ? kNothingSeen : kNoDriver)
+        : rescued ? "It ran out of device memory where Spillway would have spilled: this program "
+                    "can be served. What it does with more memory was not seen."
+        : !ran_well(limited)
+            ? (simulated_ ? kNotOnSimulated : "The program did not run well: check that it does without spillway.")
+        : !spills ? "Nothing of what was seen can spill."
+                  : "This program can be served.";
     const std::string ended = ending_text(limited, seconds_);
     for (const std::string& problem : use.problems) complain(problem, kFailure);
     if (json_) {

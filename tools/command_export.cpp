@@ -8,6 +8,7 @@
 
 #include "tools/command.hpp"
 #include "tools/exporter.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/output_file.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
@@ -53,7 +54,7 @@ class ExportCommand : public Command {
     app.add_option("--format", format_, "What to write")
         ->type_name("one of: perfetto, sqlite, csv")
         ->required()
-        ->check(CLI::IsMember({"perfetto", "sqlite", "csv"}).description(""));
+        ->check(one_of({"perfetto", "sqlite", "csv"}));
     app.add_option("-o,--output", output_, "File to write; - for standard output (not with sqlite)")
         ->type_name("FILE")
         ->required();

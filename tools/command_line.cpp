@@ -5,16 +5,29 @@
 namespace spillway::tools {
 namespace {
 
-// Where the program begins: after "--", or at the first word that is neither a flag of ours nor the value of one.
+bool takes_value(const CLI::App& command, const std::string& word) {
+  const CLI::Option* flag = word.starts_with("-") ? command.get_option_no_throw(word) : nullptr;
+  return flag != nullptr && flag->get_items_expected_max() > 0;
+}
+
+// Where the program begins: after "--", or at the first word that is neither a flag of ours nor the value of one. "--"
+// is no value: before it stands a flag that lacks its own.
 std::size_t program_start(const CLI::App& command, const std::vector<std::string>& arguments) {
   std::size_t at = 1;
   for (; at < arguments.size(); ++at) {
     const std::string& word = arguments[at];
     if (word == "--" || word.empty() || word.front() != '-') break;
-    const CLI::Option* flag = command.get_option_no_throw(word);
-    if (flag != nullptr && flag->get_items_expected_max() > 0) ++at;
+    if (takes_value(command, word) && at + 1 < arguments.size() && arguments[at + 1] != "--") ++at;
   }
   return std::min(at, arguments.size());
+}
+
+// Ends the words at a flag that "--" keeps from its value, which CLI11 would take "--" for.
+void end_at_missing_value(const CLI::App& command, std::vector<std::string>& arguments) {
+  for (std::size_t at = 1; at + 1 < arguments.size(); ++at) {
+    if (arguments[at] == "--") return;
+    if (arguments[at + 1] == "--" && takes_value(command, arguments[at])) arguments.resize(at + 1);
+  }
 }
 
 // "Usage: spillway run [flags] [--] program [arguments]", from the table.
@@ -56,7 +69,11 @@ CommandLine::CommandLine() : app("Run CUDA programs beyond their GPU's memory, a
 void CommandLine::parse(std::vector<std::string> arguments) {
   const auto table = command_table();
   for (std::size_t i = 0; i < table.size(); ++i) {
-    if (table[i].takes != Takes::program || arguments.empty() || arguments.front() != table[i].name) continue;
+    if (arguments.empty() || arguments.front() != table[i].name) continue;
+    if (table[i].takes != Takes::program) {
+      end_at_missing_value(*commands[i].first, arguments);
+      continue;
+    }
     const std::size_t end = program_start(*commands[i].first, arguments);
     const std::size_t start = end < arguments.size() && arguments[end] == "--" ? end + 1 : end;
     commands[i].second->set_program({arguments.begin() + static_cast<std::ptrdiff_t>(start), arguments.end()});

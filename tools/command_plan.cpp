@@ -22,9 +22,8 @@ class PlanCommand : public Command {
     app.add_option("--device-budget", budget_, "Budget of the next run: a size such as 16GiB, or a share such as 80%")
         ->type_name("size or share")
         ->required();
-    app.add_option(
-           "-o,--output", output_,
-           "Policy file to write (default: stdout); a plan that is there is replaced, with what you changed in it")
+    app.add_option("-o,--output", output_,
+                   "Policy file to write (default: stdout); another plan that is there is kept beside it, as FILE.old")
         ->type_name("FILE");
     app.add_flag("--json", json_,
                  "Print what is expected of the next run as JSON; the policy file only goes to --output");
@@ -78,6 +77,9 @@ class PlanCommand : public Command {
       print(json_ ? json_of(trace, expected) : text);
       return kSuccess;
     }
+    const KeptFile kept = keep_old(output_, text);
+    if (kept.problem) return complain(*kept.problem, kFailure);
+    if (!kept.name.empty()) complain("the plan that was in " + output_ + " is kept as " + kept.name, kSuccess);
     OutputFile file;
     std::optional<std::string> problem = file.open(output_);
     if (!problem) {
@@ -98,7 +100,7 @@ class PlanCommand : public Command {
     json.update(expectation_json(expected));
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  // A plan may be made anew in its place; anything else that is there belongs to someone.
+  // A plan may be made anew in its place, which keeps the one before; anything else that is there belongs to someone.
   [[nodiscard]] std::optional<std::string> output_problem() const {
     if (auto problem = replaces_input(output_, {trace_})) return problem;
     const std::string mark = "# " + std::string(policy::kPlanMark);

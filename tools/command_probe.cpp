@@ -98,17 +98,21 @@ class ProbeCommand : public Command {
       if (const auto trouble = save_costs(file, path)) problem = *trouble;
     }
     if (!problem.empty()) path.clear();
+    const std::string why_not = !problem.empty() ? ""
+                                : print_only_    ? ", as --no-save says"
+                                                 : ": these costs are a model's; --save keeps them";
     if (json_) {
       print(json_of(*result, path));
     } else {
       const Terminal terminal = terminal_of_output();
-      print(page_for(terminal, text_of(*result, path, terminal.width)));
+      print(page_for(terminal, text_of(*result, path, why_not, terminal.width)));
     }
     return problem.empty() ? kSuccess : complain(problem, kFailure);
   }
 
  private:
-  static std::string text_of(const ProbeResult& result, const std::string& path, std::size_t width) {
+  static std::string text_of(const ProbeResult& result, const std::string& path, const std::string& why_not,
+                             std::size_t width) {
     std::string text = harmless(result.device.name) + ", CUDA " + result.device.driver + ", measured with " +
                        policy::format_bytes(result.used) + " of its memory\n";
     if (result.simulated) text += std::string(kSimulatedRemark) + "\n";
@@ -121,7 +125,7 @@ class ProbeCommand : public Command {
                  cost_for_people(built_in.*row.field, row.unit), std::string(row.sentence)});
     }
     text += "\n" + table.str(width) + "\n";
-    text += path.empty() ? "Not kept.\n"
+    text += path.empty() ? "Not kept" + why_not + ".\n"
                          : "Kept in " + harmless(path) +
                                "; runs on this device go by it from now on, and replay and plan too.\n";
     return text;

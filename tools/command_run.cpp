@@ -56,7 +56,10 @@ class RunCommand : public Command {
       app.add_option(row.flag_name(), values_[i], row.help())->type_name(std::string(row.type))->group("Settings");
     }
     app.add_flag("--simulated", simulated_, "Run on the simulated device instead of a GPU");
-    app.add_flag("--summary", summary_, "Stay until the program has ended, and say on stderr what was seen and moved");
+    app.add_flag(
+        "--summary", summary_,
+        "Stay as its parent until the program has ended, and say on stderr what was seen and moved; without --trace a "
+        "trace of at most 1GiB is kept in $TMPDIR until then");
   }
 
   void set_program(std::vector<std::string> program) override { program_ = std::move(program); }
@@ -127,6 +130,7 @@ class RunCommand : public Command {
     const policy::PolicyFileReading reading = policy::read_policy_file(*text, path);
     for (const policy::PolicyMistake& mistake : reading.mistakes) problems.push_back(mistake.sentence());
     if (trace_pattern_.empty()) trace_pattern_ = reading.file.settings.trace_path;
+    trace_is_bounded_ = reading.file.settings.trace_max_size != policy::Bytes();
     ::setenv(kPolicyName.c_str(), fs::absolute(path, error).c_str(), 1);
   }
 
@@ -136,6 +140,9 @@ class RunCommand : public Command {
                       "; check that it can be started without spillway");
     };
     if (!summary_) return cannot(replace_by(path, program_));
+    // Nobody has asked for the trace that the summary is read from: it must not fill a disk.
+    constexpr int kUnlessSet = 0;
+    if (trace_pattern_.empty() && !trace_is_bounded_) ::setenv("SPILLWAY_TRACE_MAX_SIZE", "1GiB", kUnlessSet);
     Ending ending;
     {
       // Gone, with its folder, before we end as the program did: that may be by a signal.
@@ -152,6 +159,7 @@ class RunCommand : public Command {
   std::vector<std::optional<std::string>> values_;  // of the flags, in the table's order
   std::string policy_file_;
   std::string trace_pattern_;
+  bool trace_is_bounded_ = false;  // by the policy file
   bool simulated_ = false;
   bool summary_ = false;
 };

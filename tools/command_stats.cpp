@@ -8,6 +8,7 @@
 #include "tools/allocation_story.hpp"
 #include "tools/command.hpp"
 #include "tools/one_run.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/stats_report.hpp"
 #include "tools/stats_tables.hpp"
 #include "tools/terminal.hpp"
@@ -30,7 +31,7 @@ class StatsCommand : public Command {
         ->type_name("one of: class, rule, kernel, iteration, allocation")
         ->delimiter(',')
         ->allow_extra_args(false)  // what follows is a trace
-        ->check(CLI::IsMember(section_names()).description(""));
+        ->check(one_of(section_names()));
     explains_ = app.add_option("--explain", explain_,
                                "Tell the story of one allocation, named by its number or by an address in it (0x...)")
                     ->type_name("number or address");
@@ -38,7 +39,7 @@ class StatsCommand : public Command {
     app.add_option("--top", top_, "Rows to list: kernels, allocations, iterations at either end")
         ->type_name("number")
         ->capture_default_str()
-        ->check(CLI::Range(0, 1'000'000).description(""));
+        ->check(whole_number_within(0, 1'000'000));
   }
 
   int run() override {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tools/command.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/run_page_reader.hpp"
 #include "tools/running_process.hpp"
 #include "tools/top_view.hpp"
@@ -44,11 +45,11 @@ class TopCommand : public Command {
     app.add_option("--interval", interval_, "Seconds between frames, 0.05 to 3600")
         ->type_name("seconds")
         ->capture_default_str()
-        ->check(CLI::Range(0.05, 3600.0).description(""));
+        ->check(number_within(0.05, 3600.0));
     app.add_option("--top", top_, "Allocations to list, 1000 at most; a process shows 64 at most")
         ->type_name("number")
         ->capture_default_str()
-        ->check(CLI::Range(0, 1000).description(""));
+        ->check(whole_number_within(0, 1000));
     app.add_flag("--json", json_, "Print each frame as a line of JSON");
   }
 

@@ -14,6 +14,7 @@
 
 #include "tools/command.hpp"
 #include "tools/one_run.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/output_file.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
@@ -61,12 +62,12 @@ class ViewCommand : public Command {
     app.add_option("--port", port_, "Port for --serve; 0: any that is free")
         ->capture_default_str()
         ->type_name("number")
-        ->check(CLI::Range(0, 65535).description(""))
+        ->check(whole_number_within(0, 65535))
         ->needs(serve);
     app.add_option("--open", open_, "Open the page in a browser, where there is a desktop")
         ->type_name("one of: yes, no")
         ->capture_default_str()
-        ->check(CLI::IsMember({"yes", "no"}).description(""));
+        ->check(one_of({"yes", "no"}));
   }
 
   int run() override {

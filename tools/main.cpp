@@ -13,75 +13,11 @@
 #include "tools/command.hpp"
 #include "tools/command_line.hpp"
 #include "tools/terminal.hpp"
+#include "tools/usage_mistake.hpp"
 
 namespace {
 
 using namespace spillway::tools;
-
-std::string one_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  for (char& letter : text) letter = letter == '\n' ? ' ' : letter;
-  return text;
-}
-
-std::string arguments_of(const std::string& command) {
-  for (const CommandRow& row : command_table()) {
-    if (command == row.name) return row.arguments;
-  }
-  return {};
-}
-
-int unknown_command(const std::string& word) {
-  std::vector<std::string_view> known;
-  for (const CommandRow& row : command_table()) known.emplace_back(row.name);
-  std::string text = "unknown command " + spillway::policy::quoted(word);
-  if (const auto near = spillway::policy::nearest(word, known)) text += "; did you mean " + std::string(*near) + "?";
-  return complain(text + "; see `spillway --help`");
-}
-
-// All that is required and not there, as the usage line calls it: " TRACE, --format, --output".
-std::string missing_of(const CLI::App& command) {
-  std::string text;
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->get_required() || option->count() > 0) continue;
-    std::string name = option->get_name(option->get_positional());
-    if (option->get_positional())
-      name = arguments_of(command.get_name()).substr(0, arguments_of(command.get_name()).find_first_of(" ."));
-    text += (text.empty() ? " " : ", ") + name;
-  }
-  return text;
-}
-
-// What CLI11 says, and what else may have been meant.
-int usage_mistake(const CLI::App& app, const CLI::ParseError& error, const std::string& word) {
-  std::string text = one_line(error.what());
-  const CLI::App* command = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
-  if (command == nullptr) {
-    if (word.empty()) {
-      text = "no command given";
-    } else if (word.front() != '-') {
-      return unknown_command(word);
-    }
-  }
-  if (command != nullptr && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    text = "missing:" + missing_of(*command) + "; usage: spillway " + command->get_name() + " " +
-           arguments_of(command->get_name());
-  }
-  if (command != nullptr && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !command->remaining().empty()) {
-    text = "unknown " + std::string(command->remaining().front().starts_with("-") ? "flag " : "argument ") +
-           spillway::policy::quoted(command->remaining().front());
-    std::vector<std::string> names;
-    for (const CLI::Option* option : command->get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    const std::vector<std::string_view> flags(names.begin(), names.end());
-    if (const auto near = spillway::policy::nearest(command->remaining().front(), flags)) {
-      text += "; did you mean " + std::string(*near) + "?";
-    }
-  }
-  const std::string help = command == nullptr ? "spillway --help" : "spillway " + command->get_name() + " --help";
-  return complain(text + "; see `" + help + "`");
-}
 
 // Wrapped beside the flags; the example is not, as it is there to be copied.
 std::string help_page(const std::string& help) {
@@ -122,7 +58,7 @@ int run_command_line(int argc, char** argv) {
     print("spillway " SPILLWAY_VERSION "\n");
     return kSuccess;
   } catch (const CLI::ParseError& error) {
-    return usage_mistake(line.app, error, argc > 1 ? argv[1] : "");
+    return usage_mistake(line.app, error, {argv + 1, argv + argc});
   }
   return line.chosen()->run();
 }

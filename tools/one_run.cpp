@@ -44,6 +44,19 @@ std::string different(const TraceSummary& a, const TraceSummary& b, const std::s
          "; name the traces of one run for totals";
 }
 
+// Of one host, so of one clock. Both may be parts of one script, so this is no reason to refuse totals.
+std::optional<std::string> one_after_the_other(const TraceSummary& a, const TraceSummary& b) {
+  const auto begin_a = seconds_of(a.header.start), begin_b = seconds_of(b.header.start);
+  if (!begin_a || !begin_b || a.header.host != b.header.host || related(a, b)) return std::nullopt;
+  const TraceSummary& first = *begin_a <= *begin_b ? a : b;
+  const TraceSummary& second = *begin_a <= *begin_b ? b : a;
+  constexpr std::int64_t kRounded = 1;  // both are whole seconds
+  const std::int64_t end = std::min(*begin_a, *begin_b) + first.duration.count() / 1'000'000'000;
+  if (std::max(*begin_a, *begin_b) <= end + kRounded) return std::nullopt;
+  return "note: " + harmless(second.path) + " began after " + harmless(first.path) +
+         " had ended; totals add up both, so name the traces of one run if they are of two";
+}
+
 }  // namespace
 
 std::optional<std::string> why_not_one_run(const std::vector<TraceSummary>& summaries) {
@@ -85,6 +98,7 @@ std::optional<std::string> different_programs(const std::vector<TraceSummary>& s
     for (std::size_t k = i + 1; k < summaries.size(); ++k) {
       const TraceSummary& a = summaries[i];
       const TraceSummary& b = summaries[k];
+      if (const auto note = one_after_the_other(a, b)) return note;
       const bool siblings = a.header.parent_pid == b.header.parent_pid && a.header.host == b.header.host;
       if (a.header.program == b.header.program || siblings || related(a, b)) continue;
       return "note: " + harmless(a.path) + " is of " + harmless(a.header.program) + ", " + harmless(b.path) + " of " +

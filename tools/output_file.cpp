@@ -35,6 +35,21 @@ std::optional<std::string> replaces_foreign(const std::string& output, const Fil
   return output + ": exists, and " + is_not + "; name another file with -o, or remove this one";
 }
 
+KeptFile keep_old(const std::string& output, std::string_view text) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (output == "-" || !fs::is_regular_file(output, error)) return {};
+  std::string why;
+  const auto there = read_regular(output, text.size() + 1, why);
+  if (there && (there->empty() || *there == text)) return {};
+  std::string name = output + ".old";
+  for (int number = 1; fs::exists(fs::symlink_status(name, error)); ++number)
+    name = output + "." + std::to_string(number) + ".old";
+  if (fs::copy_file(output, name, error)) return {name, std::nullopt};
+  return {"", output + ": would be replaced, and cannot be kept as " + name + ": " + error.message() +
+                  "; name another file with -o"};
+}
+
 std::string cannot_be_written(const std::string& output, const std::string& problem) {
   const auto is = [&problem](std::initializer_list<int> errors) {
     return std::any_of(errors.begin(), errors.end(), [&](int error) { return problem == std::strerror(error); });

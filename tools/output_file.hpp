@@ -25,6 +25,14 @@ struct FileMark {
 // nobody's, and what is no regular file is left to open().
 std::optional<std::string> replaces_foreign(const std::string& output, const FileMark& mark, const std::string& is_not);
 
+// Where something else than `text` is in the file that will be replaced, copies it to "FILE.old", or "FILE.1.old" and
+// so on where that is taken.
+struct KeptFile {
+  std::string name;                    // empty: nothing had to be kept
+  std::optional<std::string> problem;  // a sentence with the remedy
+};
+KeptFile keep_old(const std::string& output, std::string_view text);
+
 // What to complain of once open() or finish() has said `problem`, with the remedy.
 std::string cannot_be_written(const std::string& output, const std::string& problem);
 

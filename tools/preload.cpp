@@ -3,13 +3,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <vector>
 
+#include "policy/settings.hpp"
 #include "tools/simulated_device/memory_size.hpp"
+#include "tools/simulated_device/variables.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -104,6 +109,39 @@ std::string prepended(const std::string& list, const std::string& path) {
   return in_list(list, path, ":;") ? list : path + ":" + list;
 }
 
+namespace {
+
+// A name of the simulated device's that is none, in the environment.
+std::optional<std::string> misspelt_variable() {
+  std::vector<std::string_view> endings;
+  const std::string_view prefix = simulated::kVariablePrefix;
+  for (const auto& number : simulated::kNumberVariables)
+    endings.push_back(std::string_view(number.name).substr(prefix.size()));
+  for (const std::string_view name : simulated::kOtherVariables) endings.push_back(name.substr(prefix.size()));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string_view name(*entry);
+    name = name.substr(0, name.find('='));
+    if (!name.starts_with(prefix)) continue;
+    const std::string_view ending = name.substr(prefix.size());
+    if (std::find(endings.begin(), endings.end(), ending) != endings.end()) continue;
+    const auto near = policy::nearest(ending, endings);
+    return std::string(name) + ": is no variable of the simulated device; " +
+           (near ? "did you mean " + std::string(prefix) + std::string(*near) + "?" : "unset it");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> simulated_variables_problem() {
+  for (const simulated::NumberVariable& number : simulated::kNumberVariables) {
+    const char* text = std::getenv(number.name);
+    if (text == nullptr || *text == '\0') continue;
+    if (const auto reading = simulated::read_number(number, text); !reading.problem.empty()) return reading.problem;
+  }
+  return misspelt_variable();
+}
+
+}  // namespace
+
 std::optional<std::string> preload_by_environment(RunsOn device) {
   const auto environment = [](const char* name) {
     const char* value = std::getenv(name);
@@ -118,6 +156,7 @@ std::optional<std::string> preload_by_environment(RunsOn device) {
   if (const std::string memory = environment(simulated::kMemoryVariable); !memory.empty()) {
     if (const auto size = simulated::read_memory_size(memory); !size.problem.empty()) return size.problem;
   }
+  if (auto problem = simulated_variables_problem()) return problem;
   const FoundPath found = find_simulated_device(library.path);
   if (found.problem) return found.problem;
   const FoundPath folder = without_separators(found.path, ":;");

@@ -32,6 +32,21 @@ std::string size(Bytes bytes) { return format_bytes(bytes); }
 // Mode off is no policy at all where its memory does not fit, nor is one that refuses memory.
 bool runs_to_its_end(const ReplayResult& result) { return result.fits() && result.out_of_memory == 0; }
 
+// Mode off manages nothing, so there is no window to fill.
+bool has_bound(const NamedReplay& replay) { return replay.policy.settings.mode != ModeName::off; }
+
+// The window is what was left of the budget in the measured part; before that there may have been more.
+std::string peaks_text(const std::vector<NamedReplay>& replays) {
+  std::string names;
+  for (const NamedReplay& each : replays) {
+    if (has_bound(each) && each.result.resident_peak > each.result.window)
+      names += (names.empty() ? "" : ", ") + harmless(each.name);
+  }
+  if (names.empty()) return {};
+  return "peak: of the whole run; for " + names +
+         " it is above the window of the bound, which is of the measured launches, less Spillway's own memory\n";
+}
+
 std::string policy_name(const NamedReplay& replay) {
   const char* const mark = !replay.result.fits()             ? " (does not fit)"
                            : replay.result.out_of_memory > 0 ? " (out of memory)"
@@ -64,6 +79,7 @@ std::string remarks(const std::vector<NamedReplay>& replays) {
 std::string bounds_text(const std::vector<NamedReplay>& replays) {
   std::vector<std::pair<std::string, std::string>> names_and_bounds;
   for (const NamedReplay& each : replays) {
+    if (!has_bound(each)) continue;
     const ReplayResult& result = each.result;
     const std::string bound =
         "with " + size(result.window) + " of HBM for what can spill no policy can take less than " +
@@ -258,13 +274,14 @@ std::string replay_text(const TraceEvents& trace, const std::vector<NamedReplay>
   for (const NamedReplay& each : replays) {
     const ReplayFigures& m = each.result.measured;
     table.add({policy_name(each), size(each.result.budget), fixed(m.seconds, "%.4f"),
-               times(m.seconds, runs_to_its_end(each.result) ? each.result.bounds.seconds : 0),
+               times(m.seconds, has_bound(each) && runs_to_its_end(each.result) ? each.result.bounds.seconds : 0),
                fixed(m.model.stall_seconds, "%.4f"), size(m.model.crossed()),
-               times(m.model.crossed(), each.result.bounds.traffic), size(m.model.moved_in), size(m.model.moved_out),
-               size(m.model.remote_read + m.model.remote_write), size(m.model.faulted), size(m.refetched),
-               size(m.useless), size(each.result.resident_peak), std::to_string(each.result.refused)});
+               times(m.model.crossed(), has_bound(each) ? each.result.bounds.traffic : 0), size(m.model.moved_in),
+               size(m.model.moved_out), size(m.model.remote_read + m.model.remote_write), size(m.model.faulted),
+               size(m.refetched), size(m.useless), size(each.result.resident_peak),
+               std::to_string(each.result.refused)});
   }
-  text += "\n" + table.str(width) + "\n" + bounds_text(replays) + idle_text(replays);
+  text += "\n" + table.str(width) + "\n" + bounds_text(replays) + peaks_text(replays) + idle_text(replays);
   std::string periods;
   for (const NamedReplay& each : replays) {
     if (each.result.iteration == 0) continue;

@@ -16,6 +16,8 @@ void RuleCoverage::see(const Event& event) {
   if (const auto* function = std::get_if<FunctionSeen>(&event.body)) {
     matcher_.function_seen(function->function, function->name);
     ++epoch_;
+  } else if (const auto* device = std::get_if<DeviceSeen>(&event.body)) {
+    report_.pinned[device->device].device = *device;
   } else if (const auto* caller = std::get_if<CallerSeen>(&event.body)) {
     callers_[caller->caller] = caller->library;
   } else if (const auto* request = std::get_if<AllocationRequested>(&event.body)) {
@@ -65,8 +67,11 @@ void RuleCoverage::requested(const AllocationRequested& request) {
   const auto caller = callers_.find(request.caller);
   const std::string_view library = caller == callers_.end() ? std::string_view() : caller->second;
   Allocation& allocation = allocations_[request.allocation];
+  forget(allocation);
   allocation = {request.bytes,
                 {},
+                request.device,
+                false,
                 matcher_.allocation_rules(request, library, order),
                 std::vector<bool>(report_.rules.size()),
                 0,
@@ -84,6 +89,7 @@ void RuleCoverage::settled(const AllocationSettled& settled) {
   const auto found = allocations_.find(settled.allocation);
   if (found == allocations_.end()) return;
   if (!settled.result.ok()) {
+    forget(found->second);
     allocations_.erase(found);
     return;
   }
@@ -98,6 +104,7 @@ void RuleCoverage::freed(AllocationId id) {
   // The address may have been given out again before this free was noted.
   const auto place = by_address_.find(found->second.address.value);
   if (place != by_address_.end() && place->second == id) by_address_.erase(place);
+  forget(found->second);
   allocations_.erase(found);
   ++epoch_;
 }
@@ -158,6 +165,7 @@ void RuleCoverage::decide(Allocation& allocation, const RuleSet& holding) {
     if (use.lost_to == 0) use.lost_to = static_cast<std::uint16_t>(first + 1);
   }
   if (allocation.decided_by[first]) return;
+  if (matcher_.rules()[first].action.place == RulePlace::device) pin(allocation);
   ++allocation.deciders;
   if (allocation.deciders == 1) {
     --undecided_;
@@ -169,6 +177,18 @@ void RuleCoverage::decide(Allocation& allocation, const RuleSet& holding) {
   allocation.decided_by[first] = true;
   ++report_.rules[first].allocations;
   report_.rules[first].bytes += allocation.bytes;
+}
+
+void RuleCoverage::pin(Allocation& allocation) {
+  if (allocation.pinned) return;
+  allocation.pinned = true;
+  PinnedUse& use = report_.pinned[allocation.device];
+  use.live += allocation.bytes;
+  use.peak = std::max(use.peak, use.live);
+}
+
+void RuleCoverage::forget(const Allocation& allocation) {
+  if (allocation.pinned) report_.pinned[allocation.device].live -= allocation.bytes;
 }
 
 CoverageReport RuleCoverage::report() const {

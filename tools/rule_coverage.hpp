@@ -27,14 +27,22 @@ struct RuleUse {
   [[nodiscard]] bool dead() const { return allocations == 0 && launches == 0; }
 };
 
+// Memory of one device that rules with place = "device" decide.
+struct PinnedUse {
+  policy::DeviceSeen device;
+  policy::Bytes live;
+  policy::Bytes peak;
+};
+
 struct CoverageReport {
   std::vector<RuleUse> rules;  // by position in the file
   std::uint64_t allocations = 0;
   policy::Bytes bytes;
   std::uint64_t launches = 0;
-  RuleUse no_rule;             // allocations that no rule decides
-  RuleUse small;               // of those that rules decide, the ones that stay plain whatever a rule says
-  std::uint64_t shared = 0;    // allocations that more than one rule decides, each for other kernels
+  RuleUse no_rule;           // allocations that no rule decides
+  RuleUse small;             // of those that rules decide, the ones that stay plain whatever a rule says
+  std::uint64_t shared = 0;  // allocations that more than one rule decides, each for other kernels
+  std::map<policy::DeviceIndex, PinnedUse> pinned;
   bool names_classes = false;  // some decision says which class a span has; else rules on classes cannot be judged
 };
 
@@ -54,6 +62,8 @@ class RuleCoverage {
   struct Allocation {
     policy::Bytes bytes;
     policy::Address address;
+    policy::DeviceIndex device;
+    bool pinned = false;                          // to the device, by a rule
     policy::RuleSet allowed;                      // by size, order, caller, device
     std::vector<bool> decided_by;                 // by rule
     std::size_t deciders = 0;                     // of them, so many
@@ -75,6 +85,8 @@ class RuleCoverage {
   void count_launch(std::vector<std::size_t>& deciding);
   void resolve(Shape& shape, policy::StreamId stream);
   void decide(Allocation& allocation, const policy::RuleSet& holding);
+  void pin(Allocation& allocation);
+  void forget(const Allocation& allocation);
   void name_class(policy::AllocationId id, policy::Bytes offset, ClassRange range);
   Allocation* at(policy::Address address);
 

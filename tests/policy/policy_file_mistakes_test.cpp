@@ -145,24 +145,54 @@ INSTANTIATE_TEST_SUITE_P(
             "[memory]\nwindow = \"140%\"\n",
             {"p.toml:2:10: memory.window: \"140%\" is more than 100%; write a size such as 16GiB, or a share such "
              "as 80%"}},
-        FileMistake{
-            "SizeAsFraction",
-            "[memory]\nwindow = 0.5\n",
-            {"p.toml:2:10: memory.window: \"0.5\" is a number with a fraction; write a size or share in quotes, "
-             "such as "
-             "\"16GiB\" or \"80%\""}},
+        FileMistake{"SizeAsFraction",
+                    "[memory]\nwindow = 0.5\n",
+                    {"p.toml:2:10: memory.window: \"0.5\" is a number with a fraction, not text; write a size or share "
+                     "in quotes, "
+                     "such as "
+                     "\"16GiB\" or \"80%\""}},
         FileMistake{"SizeWithoutUnit",
                     "[memory]\ndevice_budget = 16\n",
                     {"p.toml:2:17: memory.device_budget: \"16\" is in bytes, and below 2 MiB; did you mean \"16%\" or "
                      "\"16MiB\"?"}},
+        // Each rule is judged by its own lines.
+        FileMistake{
+            "NoNameBesideASyntaxError",
+            "[memory]\nwindow = big\n[[rule]]\nmatch = { order = 1 }\nplace = \"host\"\n[[rule]]\nname = \"b\"\n"
+            "match = { order = 2 }\nplace = \"host\"\nplace = \"host\"\n",
+            {"p.toml:2:10: \"window = big\" is not TOML: could not determine value type (value); write text, "
+             "sizes and shares in quotes",
+             "p.toml:3:1: rule 1: has no name; write name = \"...\", so that reports can name it",
+             "p.toml:10:1: \"place = \\\"host\\\"\" is not TOML: cannot redefine existing string 'place' "
+             "(key-value pair); keep one of the two"}},
+        FileMistake{"RuleWithoutNameThatIsNeverReached",
+                    RULE("{ order = 1 }", "place = \"host\"") "[[rule]]\nmatch = { order = 1 }\nplace = \"host\"\n",
+                    {"p.toml:5:1: rule 2: has no name; write name = \"...\", so that reports can name it",
+                     "p.toml:5:1: rule 2: is never reached: the rule in line 1 matches the same, and the first match "
+                     "wins; remove one of the two, or join them"}},
+        FileMistake{"OtherSizesWithoutUnit",
+                    "[memory]\nhost_budget = 16\nplain_share = \"25\"\nwindow = 0\n",
+                    {"p.toml:2:15: memory.host_budget: \"16\" is in bytes, and below 2 MiB; did you mean \"16%\" or "
+                     "\"16MiB\"?",
+                     "p.toml:3:15: memory.plain_share: \"25\" is in bytes, and below 2 MiB; did you mean \"25%\" or "
+                     "\"25MiB\"?"}},
+        FileMistake{"RuleSizeWithoutUnit",
+                    RULE("{ size = 4 }", "place = \"host\""),
+                    {"p.toml:3:18: rule \"r\": size: \"4\" is in bytes, and below 2 MiB; did you mean \"4MiB\"?"}},
+        FileMistake{
+            "RuleSizeRangeWithoutUnit",
+            RULE("{ size = \"4..8MiB\" }", "place = \"host\""),
+            {"p.toml:3:18: rule \"r\": size: \"4..8MiB\" has \"4\", which is in bytes, and below 2 MiB; did you "
+             "mean \"4MiB\"?"}},
         FileMistake{"BooleanInQuotes",
                     "[memory]\noom_first = \"true\"\n",
-                    {"p.toml:2:13: memory.oom_first: \"true\" is text; write true or false, without quotes"}},
-        FileMistake{
-            "WordAsNumber",
-            "[memory]\nbacking = 1\n",
-            {"p.toml:2:11: memory.backing: \"1\" is a whole number; write one of these, in quotes: auto, managed, "
-             "device"}},
+                    {"p.toml:2:13: memory.oom_first: \"true\" is text, not a truth value; write true or false, without "
+                     "quotes"}},
+        FileMistake{"WordAsNumber",
+                    "[memory]\nbacking = 1\n",
+                    {"p.toml:2:11: memory.backing: \"1\" is a whole number, not text; write one of these, in quotes: "
+                     "auto, managed, "
+                     "device"}},
         FileMistake{
             "WordAsDate",
             "[memory]\nbacking = 2020-01-02\n",
@@ -172,10 +202,10 @@ INSTANTIATE_TEST_SUITE_P(
             "NumberOutOfRange",
             "[policy]\niteration_lookahead = 99\n",
             {"p.toml:2:23: policy.iteration_lookahead: \"99\" is too large; write a whole number from 0 to 16"}},
-        FileMistake{
-            "NumberInQuotes",
-            "[policy]\niteration_lookahead = \"1\"\n",
-            {"p.toml:2:23: policy.iteration_lookahead: \"1\" is text; write a whole number without quotes, 0 to 16"}},
+        FileMistake{"NumberInQuotes",
+                    "[policy]\niteration_lookahead = \"1\"\n",
+                    {"p.toml:2:23: policy.iteration_lookahead: \"1\" is text, not a whole number; write a whole number "
+                     "without quotes, 0 to 16"}},
         FileMistake{
             "NotANumber",
             "[telemetry]\nsample = nan\n",
@@ -210,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(
                     {"p.toml:2:8: rule 1: name: the name is empty; say what the rule is about"}},
         FileMistake{"NameIsNumber",
                     "[[rule]]\nname = 4\nmatch = { kernel = \"x\" }\nplace = \"host\"\n",
-                    {"p.toml:2:8: rule 1: name: \"4\" is a whole number; write text in quotes"}},
+                    {"p.toml:2:8: rule 1: name: \"4\" is a whole number, not text; write text in quotes"}},
         FileMistake{"SameName",
                     RULE("{ kernel = \"x\" }", "place = \"host\"") RULE("{ kernel = \"y\" }", "place = \"host\""),
                     {"p.toml:5:1: rule \"r\": has the name of the rule in line 1; give each rule a name of its own"}},
@@ -229,9 +259,10 @@ INSTANTIATE_TEST_SUITE_P(
                     RULE("{}", "place = \"host\""),
                     {"p.toml:3:9: rule \"r\": match: the table is empty; say what the rule is for, such as match = { "
                      "kernel = \"*adam*\" }"}},
-        FileMistake{"MatchIsText",
-                    RULE("\"adam\"", "place = \"host\""),
-                    {"p.toml:3:9: rule \"r\": match: \"adam\" is text; write match = { kernel = \"*adam*\" }"}},
+        FileMistake{
+            "MatchIsText",
+            RULE("\"adam\"", "place = \"host\""),
+            {"p.toml:3:9: rule \"r\": match: \"adam\" is text, not a table; write match = { kernel = \"*adam*\" }"}},
         FileMistake{
             "NoAction",
             RULE("{ kernel = \"x\" }", ""),
@@ -253,10 +284,11 @@ INSTANTIATE_TEST_SUITE_P(
                     RULE("{ kernel = \"x\" }", "place = \"hosts\""),
                     {"p.toml:4:9: rule \"r\": place: \"hosts\" is not one of: auto, device, host, stream; did you mean "
                      "\"host\"?"}},
-        FileMistake{"PlaceIsBoolean",
-                    RULE("{ kernel = \"x\" }", "place = true"),
-                    {"p.toml:4:9: rule \"r\": place: \"true\" is true or false; write one of these, in quotes: auto, "
-                     "device, host, stream"}},
+        FileMistake{
+            "PlaceIsBoolean",
+            RULE("{ kernel = \"x\" }", "place = true"),
+            {"p.toml:4:9: rule \"r\": place: \"true\" is a truth value, not text; write one of these, in quotes: auto, "
+             "device, host, stream"}},
         FileMistake{"BadEvict",
                     RULE("{ kernel = \"x\" }", "evict = \"never\""),
                     {"p.toml:4:9: rule \"r\": evict: \"never\" is not one of: normal, first, last; write one of them"}},
@@ -266,7 +298,8 @@ INSTANTIATE_TEST_SUITE_P(
             {"p.toml:4:11: rule \"r\": backing: the value is empty, not one of: device, managed; write one of them"}},
         FileMistake{"ReadOnlyInQuotes",
                     RULE("{ kernel = \"x\" }", "read_only = \"yes\""),
-                    {"p.toml:4:13: rule \"r\": read_only: \"yes\" is text; write true or false, without quotes"}},
+                    {"p.toml:4:13: rule \"r\": read_only: \"yes\" is text, not a truth value; write true or false, "
+                     "without quotes"}},
         FileMistake{
             "PrefetchZero",
             RULE("{ kernel = \"x\" }", "prefetch_distance = 0"),
@@ -276,10 +309,11 @@ INSTANTIATE_TEST_SUITE_P(
                     RULE("{ kernel = \"x\" }", "prefetch_distance = 99999"),
                     {"p.toml:4:21: rule \"r\": prefetch_distance: \"99999\" is too large; write a whole number of "
                      "launches, 1 to 1024"}},
-        FileMistake{"PrefetchFraction",
-                    RULE("{ kernel = \"x\" }", "prefetch_distance = 1.5"),
-                    {"p.toml:4:21: rule \"r\": prefetch_distance: \"1.5\" is a number with a fraction; write a whole "
-                     "number of launches, 1 to 1024"}}),
+        FileMistake{
+            "PrefetchFraction",
+            RULE("{ kernel = \"x\" }", "prefetch_distance = 1.5"),
+            {"p.toml:4:21: rule \"r\": prefetch_distance: \"1.5\" is a number with a fraction, not text; write a whole "
+             "number of launches, 1 to 1024"}}),
     mistake_name);
 
 #define RANGE_REMEDY "; write a range such as \"64MiB..1GiB\", \"64MiB..\" or \"..1GiB\""
@@ -315,11 +349,11 @@ INSTANTIATE_TEST_SUITE_P(
         FileMistake{"ArgumentTwice",
                     RULE("{ argument = [1, 1] }", "place = \"host\""),
                     {"p.toml:3:26: rule \"r\": argument: \"1\" is listed twice; list it once"}},
-        FileMistake{
-            "ArgumentIsText",
-            RULE("{ argument = [\"2\"] }", "place = \"host\""),
-            {"p.toml:3:23: rule \"r\": argument: \"2\" is text; write a whole number from 0 to 4095, or a list of "
-             "them"}},
+        FileMistake{"ArgumentIsText",
+                    RULE("{ argument = [\"2\"] }", "place = \"host\""),
+                    {"p.toml:3:23: rule \"r\": argument: \"2\" is text, not a whole number; write a whole number from "
+                     "0 to 4095, or a list of "
+                     "them"}},
         FileMistake{"EmptyList",
                     RULE("{ argument = [] }", "place = \"host\""),
                     {"p.toml:3:22: rule \"r\": argument: the list is empty, and matches nothing; list at least one, or "
@@ -350,7 +384,7 @@ INSTANTIATE_TEST_SUITE_P(
                     {"p.toml:3:18: rule \"r\": size: the table is empty" RANGE_REMEDY}},
         FileMistake{"SizeIsBoolean",
                     RULE("{ size = true }", "place = \"host\""),
-                    {"p.toml:3:18: rule \"r\": size: \"true\" is true or false" RANGE_REMEDY}},
+                    {"p.toml:3:18: rule \"r\": size: \"true\" is a truth value, not text" RANGE_REMEDY}},
         FileMistake{"OrderZero",
                     RULE("{ order = 0 }", "place = \"host\""),
                     {"p.toml:3:19: rule \"r\": order: \"0\" is too small" ORDER_REMEDY}},
@@ -371,16 +405,16 @@ INSTANTIATE_TEST_SUITE_P(
         FileMistake{"UnknownClass",
                     RULE("{ class = \"optimiser\" }", "place = \"host\""),
                     {"p.toml:3:19: rule \"r\": class: \"optimiser\" is not a class; did you mean \"optimizer\"?"}},
-        FileMistake{
-            "ClassIsNumber",
-            RULE("{ class = 4 }", "place = \"host\""),
-            {"p.toml:3:19: rule \"r\": class: \"4\" is a whole number; write one of: unknown, weights, gradients, "
-             "activations, optimizer, kv, workspace"}},
-        FileMistake{
-            "StreamIsText",
-            RULE("{ stream = \"main\" }", "place = \"host\""),
-            {"p.toml:3:20: rule \"r\": stream: \"main\" is text; write a whole number from 0 to 4294967295, or a "
-             "list of them"}},
+        FileMistake{"ClassIsNumber",
+                    RULE("{ class = 4 }", "place = \"host\""),
+                    {"p.toml:3:19: rule \"r\": class: \"4\" is a whole number, not text; write one of: unknown, "
+                     "weights, gradients, "
+                     "activations, optimizer, kv, workspace"}},
+        FileMistake{"StreamIsText",
+                    RULE("{ stream = \"main\" }", "place = \"host\""),
+                    {"p.toml:3:20: rule \"r\": stream: \"main\" is text, not a whole number; write a whole number from "
+                     "0 to 4294967295, or a "
+                     "list of them"}},
         FileMistake{
             "DeviceTooLarge",
             RULE("{ device = 4096 }", "place = \"host\""),

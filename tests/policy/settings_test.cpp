@@ -26,6 +26,22 @@ std::vector<std::string> read_environment(Settings& settings, const std::map<std
   return sentences;
 }
 
+// A bare number is in bytes, which nobody means who writes so small a one; 0 needs no unit.
+TEST(Settings, ASizeWithoutItsUnitIsAskedAboutEverywhere) {
+  Settings settings;
+  for (const std::string key : {"memory.device_budget", "memory.host_budget", "memory.window", "memory.plain_share"}) {
+    const auto problem = set_setting(settings, key, " 16", "here");
+    ASSERT_TRUE(problem) << key;
+    EXPECT_EQ(problem->sentence(), "here: \"16\" is in bytes, and below 2 MiB; did you mean \"16%\" or \"16MiB\"?");
+    EXPECT_TRUE(set_setting(settings, key, "2097151", "here")) << key;
+    EXPECT_FALSE(set_setting(settings, key, "2097152", "here")) << key;
+  }
+  EXPECT_EQ(set_setting(settings, "memory.window", "1000", "here")->remedy, "did you mean \"1000MiB\"?");
+  EXPECT_FALSE(set_setting(settings, "memory.host_budget", "0", "here"));
+  EXPECT_FALSE(set_setting(settings, "memory.window", "16B", "here"));
+  EXPECT_EQ(find_setting("memory.window")->get(settings), "16B");
+}
+
 TEST(Settings, DefaultsAreWhatTheTableSays) {
   const Settings settings;
   for (const SettingRow& row : setting_table()) EXPECT_EQ(row.get(settings), row.default_text) << row.key;
@@ -250,6 +266,7 @@ TEST(Bytes, AreWrittenExactlyAndShownRounded) {
   EXPECT_EQ(format_bytes(Bytes(12)), "12 B");
   EXPECT_EQ(format_bytes(Bytes()), "0 B");
   EXPECT_EQ(write_bytes(1536_MiB), "1536MiB");
+  EXPECT_EQ(write_bytes(Bytes(16)), "16B");
   for (const std::uint64_t count :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1025}, std::uint64_t{3} << 41U, ~std::uint64_t{0}}) {
     EXPECT_EQ(parse_bytes(write_bytes(Bytes(count))), Bytes(count));

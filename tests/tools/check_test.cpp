@@ -261,6 +261,75 @@ TEST(Check, JsonHoldsTheSame) {
   EXPECT_THAT(bad["mistakes"][0]["sentence"].get<std::string>(), HasSubstr("is not TOML"));
 }
 
+TEST(Check, ARuleThatAnEarlierOneCoversIsNoted) {
+  const auto said = [](const std::string& first, const std::string& second) {
+    return check_text(read(rule("wide", first, kPlaces) + rule("narrow", second, kPlaces)), "p.toml", {});
+  };
+  EXPECT_THAT(said("size = \"2MiB..\"", "size = \"4MiB\""),
+              HasSubstr("note: rule \"narrow\" (line 5) never acts: rule \"wide\" (line 1) comes first and matches all "
+                        "that it matches; put the narrower rule first\n"));
+  EXPECT_THAT(said("size = \"2MiB..\"", "kernel = \"*adam*\", size = \"4MiB\", argument = 1"), HasSubstr("never acts"));
+  EXPECT_THAT(said("argument = [1, 2]", "kernel = \"k\", argument = 2"), HasSubstr("never acts"));
+  EXPECT_THAT(said("size = \"2MiB..\", order = \"..8\"", "size = \"4MiB\", order = \"3..8\""), HasSubstr("never acts"));
+  for (const auto& [first, second] : std::vector<std::pair<std::string, std::string>>{
+           {"size = \"4MiB..\"", "size = \"2MiB..\""},
+           {"size = \"2MiB..\", order = \"..8\"", "size = \"4MiB\", order = \"3..9\""},
+           {"kernel = \"*adam*\"", "size = \"4MiB\""},
+           {"argument = [1, 2]", "argument = [2, 3]"},
+           {"argument = [1, 2]", "size = \"4MiB\""},
+           {"device = 0", "size = \"4MiB\""},
+           {"kernel = \"a*\"", "kernel = \"b*\""}})
+    EXPECT_THAT(said(first, second), Not(HasSubstr("never acts"))) << first << " before " << second;
+}
+
+TEST(Check, SettingsThatContradictRulesOrEachOtherAreNoted) {
+  const std::string host = rule("states", "size = \"4MiB..\"", kPlaces);
+  const auto said = [](const std::string& text) { return check_text(read(text), "p.toml", {}); };
+  EXPECT_THAT(said("[policy]\nmode = \"off\"\n" + host), HasSubstr("note: policy.mode = \"off\" acts on no rule"));
+  EXPECT_THAT(said("[memory]\nbacking = \"device\"\n" + host),
+              HasSubstr("place = \"host\" has no effect: memory.backing = \"device\""));
+  EXPECT_THAT(said("[memory]\nbacking = \"device\"\n" +
+                   rule("states", "size = \"4MiB..\"", "place = \"host\"\nbacking = \"managed\"")),
+              Not(HasSubstr("note")));
+  for (const std::string none : {"\"0B\"", "\"0%\"", "0"})
+    EXPECT_THAT(said("[memory]\nhost_budget = " + none + "\n" + host),
+                HasSubstr("place = \"host\" has no effect: memory.host_budget is 0"));
+  EXPECT_THAT(said("[memory]\ndevice_budget = \"4GiB\"\nwindow = \"8GiB\"\n"),
+              HasSubstr("note: memory.window = \"8GiB\" is more than memory.device_budget = \"4GiB\""));
+  EXPECT_THAT(said("[memory]\ndevice_budget = \"4GiB\"\nwindow = \"4GiB\"\n" + host), Not(HasSubstr("note")));
+}
+
+TEST(Check, MoreThanTheBudgetHoldsPinnedToTheDeviceIsNoted) {
+  const std::string pins = rule("pins", "size = \"32MiB..\"", "place = \"device\"");
+  const auto said = [&pins](const std::string& budget) {
+    const PolicyFileReading reading = read("[memory]\ndevice_budget = " + budget + "\n" + pins);
+    RuleCoverage coverage(reading.file.rules);
+    const auto event = [&coverage](EventBody body) { coverage.see(Event{{}, std::move(body)}); };
+    event(DeviceSeen{{0}, {}, 128_MiB, 128_MiB, true, "card"});
+    for (std::uint32_t id = 1; id <= 3; ++id) {  // two at a time
+      event(AllocationRequested{{id}, {0}, 32_MiB, AllocationKind::linear, {}, {}, false});
+      event(AllocationSettled{{id}, {id * 0x1000'0000U}, 32_MiB, Backing::managed, {}});
+      if (id > 1) event(Freed{{id - 1}, {}});
+    }
+    return check_text(reading, "p.toml", CheckedTrace{"t.swt", "whole", coverage.report()});
+  };
+  EXPECT_THAT(said("\"63MiB\""),
+              HasSubstr("note: rules with place = \"device\" hold 64 MiB of device 0 at a time in this trace, and its "
+                        "budget is 63 MiB: not all of it can stay there\n"));
+  EXPECT_THAT(said("\"25%\""), HasSubstr("its budget is 32 MiB"));
+  EXPECT_THAT(said("\"64MiB\""), Not(HasSubstr("note: rules with")));
+}
+
+TEST(Check, ADeadRuleOfOneNameIsToldThatPatternsMatchTheWhole) {
+  const auto said = [](const std::string& kernel) {
+    const PolicyFileReading reading = read(rule("adam", "kernel = \"" + kernel + "\"", kPlaces));
+    return check_text(reading, "p.toml", CheckedTrace{"t.swt", "whole", RuleCoverage(reading.file.rules).report()});
+  };
+  EXPECT_THAT(said("adam"), HasSubstr("meets its conditions; a pattern matches the whole name of a kernel: perhaps "
+                                      "\"*adam*\"\n"));
+  EXPECT_THAT(said("adam*"), HasSubstr("meets its conditions\n"));
+}
+
 TEST(Check, KeysWithoutEffectAreNoted) {
   const std::string text =
       check_text(read("[policy]\niteration_lookahead = 3\n[[rule]]\nname = \"w\"\nmatch = { size = "

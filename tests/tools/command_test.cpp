@@ -100,6 +100,52 @@ TEST(Command, UsageMistakesExitWithTwoAndOneLine) {
   EXPECT_THAT(says({"export", "run.swt", "-o", "x"}), HasSubstr("missing: --format; usage"));
 }
 
+// A flag before "--" must not take it for its value: the program would be started with a trace called "--".
+TEST(Command, AFlagWithoutItsValueIsNamed) {
+  const auto run = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    return run_process(arguments);
+  };
+  for (const std::string flag : {"--trace", "--policy", "--device-budget", "--mode"}) {
+    const auto result = run({"run", flag, "--", "true"});
+    EXPECT_EQ(result.exit_code, 2) << flag;
+    EXPECT_THAT(result.err, HasSubstr("spillway: " + flag + " needs a value ("));
+  }
+  EXPECT_FALSE(fs::exists("--"));
+  EXPECT_THAT(run({"run", "--trace"}).err, HasSubstr("--trace needs a value (text); write it behind the flag; see"));
+  EXPECT_THAT(run({"doctor", "--time-limit", "--", "true"}).err, HasSubstr("--time-limit needs a value (seconds)"));
+  EXPECT_THAT(run({"plan", "x.swt", "--device-budget", "--"}).err, HasSubstr("--device-budget needs a value (size"));
+}
+
+TEST(Command, FlagsHaveTheirMistakesNamedWithARemedy) {
+  const auto says = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    const auto result = run_process(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_EQ(says({"run", "--trace", "a", "--trace", "b", "--", "true"}),
+            "spillway: --trace: is given 2 times (\"a\", \"b\"); keep one of them; see `spillway run --help`\n");
+  EXPECT_EQ(says({"--simulated", "run", "--", "true"}),
+            "spillway: \"--simulated\" stands where the command should be; write it behind: spillway run --simulated "
+            "...; see `spillway --help`\n");
+  EXPECT_THAT(says({"--frob"}), HasSubstr("\"--frob\" stands where the command should be; write the command first"));
+  EXPECT_EQ(says({"stats", "x", "--by", "kernl"}),
+            "spillway: --by: \"kernl\" is not one of: class, rule, kernel, iteration, allocation; did you mean "
+            "kernel?; see `spillway stats --help`\n");
+  EXPECT_THAT(says({"export", "x", "-o", "y", "--format", "foo"}),
+              HasSubstr("--format: \"foo\" is not one of: perfetto, sqlite, csv; write one of them; see"));
+  EXPECT_THAT(says({"stats", "x", "--top", "-1"}),
+              HasSubstr("--top: \"-1\" is too small; write a whole number from 0 to 1000000; see"));
+  EXPECT_THAT(says({"view", "x", "--serve", "--port", "80x"}),
+              HasSubstr("--port: \"80x\" is no whole number; write a whole number from 0 to 65535; see"));
+  EXPECT_THAT(says({"view", "x", "--serve", "--port", "80000"}), HasSubstr("--port: \"80000\" is too large; write"));
+  EXPECT_THAT(says({"top", "x", "--interval", "0"}),
+              HasSubstr("--interval: \"0\" is too small; write a number from 0.05 to 3600; see"));
+  EXPECT_THAT(says({"top", "x", "--interval", "nan"}), HasSubstr("--interval: \"nan\" is"));
+  EXPECT_THAT(says({"completion", "tcsh"}), HasSubstr("\"tcsh\" is not one of: bash, zsh, fish, man"));
+}
+
 TEST(Command, VersionIsPrinted) {
   EXPECT_EQ(run_process({SPILLWAY_COMMAND, "--version"}).out, "spillway " SPILLWAY_VERSION "\n");
 }

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "policy/plan.hpp"
 #include "tests/policy/workloads.hpp"
 #include "tests/support/trace_maker.hpp"
@@ -264,6 +268,30 @@ TEST_F(ReplayCommandTest, APlanForMoreThanTheCardHadIsForWhatItHad) {
   EXPECT_THAT(result.err, HasSubstr(": 500 GiB asked for, no more was free on the recorded card"));
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("device_budget = \"500GiB\"")));
   EXPECT_THAT(result.out, HasSubstr("device_budget = "));
+}
+
+TEST_F(ReplayCommandTest, ModeOffHasNoBound) {
+  put("run.swt", tests::training_trace());
+  const auto result = spillway({"replay", "run.swt", "--compare", "off"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("least for adaptive: with "));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("least for adaptive, off")));
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("least for off")));
+}
+
+TEST_F(ReplayCommandTest, APlanKeepsTheOneThatWasThere) {
+  put("run.swt", tests::training_trace());
+  const std::vector<std::string> command = {"plan", "run.swt", "--device-budget", "90%", "-o", "plan.toml"};
+  EXPECT_EQ(spillway(command).err.find("kept"), std::string::npos);
+  EXPECT_EQ(spillway(command).err.find("kept"), std::string::npos) << "the same again";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "plan.toml.old"));
+  for (const std::string name : {"plan.toml.old", "plan.toml.1.old"}) {
+    std::ofstream(folder_ / "plan.toml", std::ios::app) << "# mine, " << name << "\n";
+    EXPECT_THAT(spillway(command).err, HasSubstr("the plan that was in plan.toml is kept as " + name + "\n"));
+    std::ifstream kept(folder_ / name);
+    const std::string text{std::istreambuf_iterator<char>(kept), {}};
+    EXPECT_THAT(text, ::testing::EndsWith("# mine, " + name + "\n"));
+  }
 }
 
 // What a recorded run knew by its times a replay does not know: its probes are in the trace.

@@ -263,6 +263,38 @@ TEST_F(RunTest, TheMemoryOfASimulatedDeviceIsCheckedBeforeTheProgramStarts) {
   }
 }
 
+TEST_F(RunTest, TheOtherVariablesOfASimulatedDeviceAreCheckedBeforeTheProgramStarts) {
+  tests::ProcessOptions options;
+  const auto said = [&](const std::string& name, const std::string& value) {
+    options.environment = {{name, value}};
+    return refusal({"--simulated", "echo", "started"}, options);
+  };
+  EXPECT_EQ(said("SPILLWAY_SIMULATED_DEVICES", "99"),
+            "spillway: SPILLWAY_SIMULATED_DEVICES=\"99\": give a number of devices from 0 to 8\n");
+  EXPECT_THAT(said("SPILLWAY_SIMULATED_NO_MANAGED", "yes"), HasSubstr("give 0 or 1"));
+  EXPECT_EQ(said("SPILLWAY_SIMULATED_KERNEL", "x.so"),
+            "spillway: SPILLWAY_SIMULATED_KERNEL: is no variable of the simulated device; did you mean "
+            "SPILLWAY_SIMULATED_KERNELS?\n");
+  options.environment = {{"SPILLWAY_SIMULATED_DEVICES", "2"}, {"SPILLWAY_SIMULATED_DRIVER_VERSION", ""}};
+  EXPECT_EQ(run({"--simulated", "echo", "started"}, options).out, "started\n");
+}
+
+// Nobody has asked for the trace that a summary is read from.
+TEST_F(RunTest, TheTraceOfASummaryIsBoundedUnlessABoundIsSet) {
+  const auto bound = [this](std::vector<std::string> flags, tests::ProcessOptions options = {}) {
+    flags.insert(flags.end(), {"--summary", "sh", "-c", "echo $SPILLWAY_TRACE_MAX_SIZE"});
+    return run(flags, std::move(options)).out;
+  };
+  tests::ProcessOptions options;
+  options.environment = {{"SPILLWAY_TRACE_MAX_SIZE", "3GiB"}};
+  EXPECT_EQ(bound({}), "1GiB\n");
+  EXPECT_EQ(bound({"--trace-max-size", "2GiB"}), "2GiB\n");
+  EXPECT_EQ(bound({}, options), "3GiB\n");
+  EXPECT_EQ(bound({"--trace", "t.swt"}), "\n");
+  write("bound.toml", "[trace]\nmax_size = \"2GiB\"\n", 0644);
+  EXPECT_EQ(bound({"--policy", "bound.toml"}), "\n");
+}
+
 TEST_F(RunTest, PolicyFileIsCheckedAndPassedOnAbsolute) {
   write("good.toml", "[memory]\ndevice_budget = \"1GiB\"\n", 0644);
   EXPECT_EQ(run({"--policy", "good.toml", "sh", "-c", "echo $SPILLWAY_POLICY"}).out,

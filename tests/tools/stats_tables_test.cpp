@@ -213,6 +213,29 @@ TEST(OneRun, ProgramsThatHaveNothingToDoWithEachOtherAreNamed) {
   EXPECT_EQ(different_programs(both), std::nullopt);
 }
 
+TEST(OneRun, OneProgramAfterAnotherIsNoted) {
+  std::vector<TraceSummary> both(2);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    both[i].path = i == 0 ? "a.swt" : "b.swt";
+    both[i].header.pid = 10 + i;
+    both[i].header.parent_pid = 1;  // a shell's, say
+    both[i].duration = std::chrono::seconds(5);
+  }
+  both[0].header.start = "2026-11-29T12:00:00Z";
+  both[1].header.start = "2026-11-29T12:00:08Z";
+  EXPECT_EQ(different_programs(both).value_or(""),
+            "note: b.swt began after a.swt had ended; totals add up both, so name the traces of one run if they are of "
+            "two");
+  both[1].header.start = "2026-11-29T12:00:06Z";
+  EXPECT_EQ(different_programs(both), std::nullopt) << "perhaps before the end: both are whole seconds";
+  both[1].header.start = "2026-11-29T12:00:08Z";
+  both[1].header.host = "other";
+  EXPECT_EQ(different_programs(both), std::nullopt) << "clocks of hosts differ";
+  both[1].header.host = "";
+  both[1].header.parent_pid = 10;
+  EXPECT_EQ(different_programs(both), std::nullopt) << "the first started the second";
+}
+
 TEST_F(StatsTablesTest, AnUnknownTableIsOneLine) {
   put("run.swt", tests::training_trace());
   const auto result = spillway({"stats", "run.swt", "--by", "colour"});

@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <sstream>
 
 #include "tools/simulated_device/memory_size.hpp"
+#include "tools/simulated_device/variables.hpp"
 
 namespace spillway::simulated {
 namespace {
@@ -18,13 +18,6 @@ namespace {
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
-}
-
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 std::string problem(const char* name, const std::string& value, const char* remedy) {
@@ -46,16 +39,15 @@ std::vector<std::string> twins_beside_us() {
   return found;
 }
 
-void read_ranged(const char* name, std::uint64_t low, std::uint64_t high, const char* remedy, int& out,
-                 std::vector<std::string>& problems) {
-  const auto text = variable(name);
+void read_ranged(const NumberVariable& ranged, int& out, std::vector<std::string>& problems) {
+  const auto text = variable(ranged.name);
   if (!text) return;
-  const auto number = parse_number(*text);
-  if (!number || *number < low || *number > high) {
-    problems.push_back(problem(name, *text, remedy));
-    return;
+  const NumberReading number = read_number(ranged, *text);
+  if (number.problem.empty()) {
+    out = static_cast<int>(number.value);
+  } else {
+    problems.push_back(number.problem);
   }
-  out = static_cast<int>(*number);
 }
 
 void read_memory(Settings& settings) {
@@ -96,16 +88,13 @@ std::string with_process_id(std::string path) {
 Settings read_settings() {
   Settings settings;
   read_memory(settings);
-  read_ranged("SPILLWAY_SIMULATED_DEVICES", 0, 8, "give a number of devices from 0 to 8", settings.devices,
-              settings.problems);
-  read_ranged("SPILLWAY_SIMULATED_DRIVER_VERSION", 11000, 13000,
-              "give a CUDA driver version from 11000 to 13000, for example 12000", settings.driver_version,
-              settings.problems);
+  read_ranged(kDevices, settings.devices, settings.problems);
+  read_ranged(kDriverVersion, settings.driver_version, settings.problems);
   int no_managed = 0;
-  read_ranged("SPILLWAY_SIMULATED_NO_MANAGED", 0, 1, "give 0 or 1", no_managed, settings.problems);
+  read_ranged(kNoManaged, no_managed, settings.problems);
   settings.managed = no_managed == 0;
   int no_host_numa = 0;
-  read_ranged("SPILLWAY_SIMULATED_NO_HOST_NUMA", 0, 1, "give 0 or 1", no_host_numa, settings.problems);
+  read_ranged(kNoHostNuma, no_host_numa, settings.problems);
   settings.host_numa = no_host_numa == 0;
   read_kernels(settings);
   settings.report_path = with_process_id(variable("SPILLWAY_SIMULATED_REPORT").value_or(""));

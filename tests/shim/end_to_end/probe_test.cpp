@@ -79,7 +79,7 @@ TEST_F(ProbeTest, MeasuresTheVirtualClockAndSaysSo) {
   EXPECT_PRED2(near, json["figures"]["map_chunk"], 35e-6);
   const auto text = probe({});
   EXPECT_THAT(text.out, HasSubstr("Simulated device: these figures are its virtual clock's"));
-  EXPECT_THAT(text.out, EndsWith("\nNot kept.\n"));
+  EXPECT_THAT(text.out, EndsWith("\nNot kept: these costs are a model's; --save keeps them.\n"));
 }
 
 TEST_F(ProbeTest, TakesAQuarterOfTheCardAndGivesItBack) {
