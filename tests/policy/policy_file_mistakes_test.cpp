@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"p.toml:2:10: \"window = big\" is not TOML: could not determine value type (value); write text, "
              "sizes and shares in quotes",
              "p.toml:3:1: rule 1: has no name; write name = \"...\", so that reports can name it",
-             "p.toml:10:1: \"place = \\\"host\\\"\" is not TOML: cannot redefine existing string 'place' "
+             "p.toml:10:9: \"place = \\\"host\\\"\" is not TOML: cannot redefine existing string 'place' "
              "(key-value pair); keep one of the two"}},
         FileMistake{"RuleWithoutNameThatIsNeverReached",
                     RULE("{ order = 1 }", "place = \"host\"") "[[rule]]\nmatch = { order = 1 }\nplace = \"host\"\n",
@@ -193,11 +193,11 @@ INSTANTIATE_TEST_SUITE_P(
                     {"p.toml:2:11: memory.backing: \"1\" is a whole number, not text; write one of these, in quotes: "
                      "auto, managed, "
                      "device"}},
-        FileMistake{
-            "WordAsDate",
-            "[memory]\nbacking = 2020-01-02\n",
-            {"p.toml:2:11: memory.backing: \"2020-01-02\" is a date; write one of these, in quotes: auto, managed, "
-             "device"}},
+        FileMistake{"WordAsDate",
+                    "[memory]\nbacking = 2020-01-02\n",
+                    {"p.toml:2:11: memory.backing: \"2020-01-02\" is a date, not text; write one of these, in quotes: "
+                     "auto, managed, "
+                     "device"}},
         FileMistake{
             "NumberOutOfRange",
             "[policy]\niteration_lookahead = 99\n",
@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
              "%h (host), %r (rank) or %% (a percent sign)"}},
         FileMistake{"ListForASetting",
                     "[trace]\npath = [\"x\"]\n",
-                    {"p.toml:2:8: trace.path: is a list; write text in quotes"}}),
+                    {"p.toml:2:8: trace.path: is a list, not text; write text in quotes"}}),
     mistake_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -312,8 +312,8 @@ INSTANTIATE_TEST_SUITE_P(
         FileMistake{
             "PrefetchFraction",
             RULE("{ kernel = \"x\" }", "prefetch_distance = 1.5"),
-            {"p.toml:4:21: rule \"r\": prefetch_distance: \"1.5\" is a number with a fraction, not text; write a whole "
-             "number of launches, 1 to 1024"}}),
+            {"p.toml:4:21: rule \"r\": prefetch_distance: \"1.5\" is a number with a fraction, not a whole number; "
+             "write a whole number of launches, 1 to 1024"}}),
     mistake_name);
 
 #define RANGE_REMEDY "; write a range such as \"64MiB..1GiB\", \"64MiB..\" or \"..1GiB\""
@@ -334,9 +334,10 @@ INSTANTIATE_TEST_SUITE_P(
             RULE("{ kernel = \"\" }", "place = \"host\""),
             {"p.toml:3:20: rule \"r\": kernel: is empty, and matches nothing; write a pattern such as \"*adam*\"; "
              "\\\\ takes the next character as it is"}},
-        FileMistake{"PatternIsList",
-                    RULE("{ kernel = [\"x\"] }", "place = \"host\""),
-                    {"p.toml:3:20: rule \"r\": kernel: is a list; write a pattern in quotes, such as \"*adam*\""}},
+        FileMistake{
+            "PatternIsList",
+            RULE("{ kernel = [\"x\"] }", "place = \"host\""),
+            {"p.toml:3:20: rule \"r\": kernel: is a list, not text; write a pattern in quotes, such as \"*adam*\""}},
         FileMistake{"NegativeArgument",
                     RULE("{ argument = -1 }", "place = \"host\""),
                     {"p.toml:3:22: rule \"r\": argument: \"-1\" is negative; write a whole number from 0 to 4095, or a "

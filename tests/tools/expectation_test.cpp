@@ -214,11 +214,11 @@ TEST_F(PlanCommandTest, APolicyFileComesWithALineAboutIt) {
 
 // `replay --policy` of the file is the model's figure of the plan.
 TEST_F(PlanCommandTest, WhatIsExpectedIsOfTheFileThatIsWritten) {
-  const auto result = spillway({"plan", trace_, "--device-budget", "700MiB", "-o", "plan.toml", "--json"});
+  const auto result = spillway({"plan", trace_, "--device-budget", "400MiB", "-o", "plan.toml", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto plan = nlohmann::json::parse(result.out);
   const auto seconds = [&](const std::string& policy) {
-    const auto again = spillway({"replay", trace_, "--policy", policy, "--device-budget", "700MiB", "--json"});
+    const auto again = spillway({"replay", trace_, "--policy", policy, "--device-budget", "400MiB", "--json"});
     EXPECT_EQ(again.exit_code, 0) << again.err;
     return nlohmann::json::parse(again.out).at("replays").at(0).at("measured").at("seconds").get<double>();
   };

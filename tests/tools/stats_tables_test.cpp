@@ -219,7 +219,7 @@ TEST(OneRun, OneProgramAfterAnotherIsNoted) {
     both[i].path = i == 0 ? "a.swt" : "b.swt";
     both[i].header.pid = 10 + i;
     both[i].header.parent_pid = 1;  // a shell's, say
-    both[i].duration = std::chrono::seconds(5);
+    both[i].duration = policy::Nanoseconds(5'000'000'000);
   }
   both[0].header.start = "2026-11-29T12:00:00Z";
   both[1].header.start = "2026-11-29T12:00:08Z";

@@ -129,7 +129,7 @@ TEST(RunPage, ClosingItsDescriptorHarmsNobody) {
   EXPECT_THAT(result.err, HasSubstr("is not under Spillway"));
 }
 
-// Once all launches are in the page: `adaptive` has found its iterations then, the others look for none.
+// Once all launches are in the page: too few for `adaptive` to have found iterations; the others look for none.
 TEST(RunPage, IsFoundBelowALauncherAndInEveryMode) {
   for (const std::string& mode : all_modes()) {
     const Scratch folder;
@@ -139,7 +139,7 @@ TEST(RunPage, IsFoundBelowALauncherAndInEveryMode) {
     EXPECT_THAT(result.out, HasSubstr("shim_guest_probe, pid ")) << mode << result.err;
     EXPECT_THAT(result.out, HasSubstr("code 0\n"));
     const std::string progress =
-        mode == "adaptive" ? "a second; iteration " : "mode " + mode + " looks for no iterations";
+        mode == "adaptive" ? "a second; no iteration found yet" : "mode " + mode + " looks for no iterations";
     EXPECT_THAT(result.out, HasSubstr(progress));
   }
 }

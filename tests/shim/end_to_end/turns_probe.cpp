@@ -153,24 +153,26 @@ void forks(int iterations) {
   turns.report();
 }
 
-// Ends amid turns, with moves on their way: once memory has changed places in some iterations one after the other.
+// Ends amid turns, with moves on their way: memory has changed places in some iterations one after the other, and has
+// just done so again.
 void ends(int iterations) {
   const auto* turns = new Turns;
   std::vector<int> before = turns->places();
   int turning = 0;
-  for (int i = 0; i < iterations && turning < 3; ++i) {
+  for (int i = 0; i < iterations; ++i) {
     int changes = 0;
     for (std::size_t number = 0; number < kGroups; ++number) {
       turns->group(number);
       const std::vector<int> now = turns->places();
       for (std::size_t buffer = 0; buffer < now.size(); ++buffer) changes += now[buffer] != before[buffer] ? 1 : 0;
+      if (turning >= 3 && now != before) {
+        std::printf("turning\n");
+        std::exit(7);
+      }
       before = now;
     }
     turning = changes >= 3 ? turning + 1 : 0;
   }
-  for (std::size_t number = 0; number < 2; ++number) turns->group(number);
-  std::printf("turning %d\n", turning);
-  std::exit(7);
 }
 
 void exits(int iterations) {
