@@ -19,7 +19,7 @@ environment, the environment over the file. A value that cannot be read is named
 in that trace. Examples are in `examples/policies/`.
 
 Sizes are written with their unit: KiB, MiB, GiB and TiB are powers of two, KB, MB, GB and TB powers of ten, and a number
-alone is bytes. A share is a percentage, such as 80% or 12.5%.
+alone is bytes, if it comes to 2 MiB or more (less is asked about). A share is a percentage, such as 80% or 12.5%.
 
 ## Settings
 )";
