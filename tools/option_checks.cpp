@@ -16,9 +16,10 @@ std::string judged(const std::string& text, Number least, Number most, const cha
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string remedy = std::string("; write a ") + kind + " from " + range;
-  if (error == std::errc::invalid_argument || end != text.data() + text.size())
+  const bool none = value != value;  // "nan" is read as one
+  if (error == std::errc::invalid_argument || end != text.data() + text.size() || none)
     return policy::quoted(text) + " is no " + kind + remedy;
-  if (error == std::errc() && !(value < least) && !(most < value)) return {};
+  if (error == std::errc() && value >= least && value <= most) return {};
   return policy::quoted(text) + " is too " + (error == std::errc() && value < least ? "small" : "large") + remedy;
 }
 

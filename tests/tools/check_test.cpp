@@ -181,7 +181,9 @@ TEST(Check, ShowsWhatEachRuleWouldMatchAndWhichAreDead) {
       "  no rule                         0     0 B\n"
       "\n"
       "rule \"adam again\" (line 9) is dead here: all that it would match goes to rule \"states\", which comes first\n"
-      "rule \"no such kernel\" (line 13) is dead here: nothing in this trace meets its conditions\n"
+      "rule \"no such kernel\" (line 13) is dead here: nothing in this trace meets its conditions; a pattern matches "
+      "the "
+      "whole name of a kernel: perhaps \"*gemm*\"\n"
       "rule \"by class\" (line 17) asks for a class, and this trace names none: to judge it, record a run in "
       "mode adaptive that spills and repeats (a smaller --device-budget, more steps)\n");
 }

@@ -294,7 +294,7 @@ TEST_P(EachMode, WhatIsKeptPlainIsPromisedNoHostMemoryAndTheRefusalNamesWhoKeeps
   EXPECT_THAT(run_simulated(by_rule).process.err, HasSubstr("let the memory spill: rule \"kept\" (" + policy +
                                                             ":1, backing = \"device\") keeps it plain\n"));
   // A rule that lets something spill is told of the memory for it.
-  std::ofstream(policy) << "[[rule]]\nmatch = { size = \"64MiB..\" }\nbacking = \"managed\"\n";
+  std::ofstream(policy) << "[[rule]]\nname = \"let go\"\nmatch = { size = \"64MiB..\" }\nbacking = \"managed\"\n";
   by_rule.environment["SPILLWAY_BACKING"] = "device";
   EXPECT_THAT(run_simulated(by_rule).process.err, testing::Not(HasSubstr("host none")));
 }
