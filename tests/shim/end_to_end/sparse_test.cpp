@@ -63,7 +63,7 @@ TEST(Sparse, AProfilerThatTakesCuptiFindsEverythingMapped) {
 TEST(Sparse, DecodingReadsLessOverTheLinkThanByArrival) {
   SimulatedRun run;
   run.command = {DECODE_KV, "--requests",   "24",  "--resident", "4",   "--context", "512", "--heads", "16", "--layers",
-                 "1",       "--vocabulary", "256", "--steps",    "120", "--quantum", "120", "--check", "4"};
+                 "1",       "--vocabulary", "256", "--steps",    "240", "--quantum", "240", "--check", "4"};
   run.mode = "arrival";
   run.budget = "72MiB";
   run.memory = "512MiB";
