@@ -64,9 +64,9 @@ class Engine {
   // Appends to `decisions`; what it held before is left alone.
   void process(const Event& event, std::vector<Decision>& decisions);
 
-  // Whether such a request would get managed memory if it was made now (rules that name its caller left aside).
   // That there is for what spills, whatever the budget for it says: free, or filled by it.
   [[nodiscard]] Bytes host_memory() const;
+  // Whether such a request would get managed memory if it was made now (rules that name its caller left aside).
   [[nodiscard]] bool would_spill(const AllocationRequested& request) const;
   [[nodiscard]] DeviceTotals totals(DeviceIndex device) const;
   // Moves need a context of ours on the device. What the budget lacks of the room for it; nothing where it is made.
