@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
+#include "policy/allocation_lives.hpp"
 #include "policy/card.hpp"
+#include "policy/measured_uses.hpp"
 #include "policy/possible_events.hpp"
 #include "policy/queue_depth.hpp"
 
@@ -16,8 +17,6 @@ namespace {
 
 // Seconds between two calls above which the program is taken to wait for the device.
 constexpr double kLongestPause = 50e-6;
-// The bounds are of this many uses at most: fewer uses need no more traffic, so they stay bounds.
-constexpr std::size_t kMostUses = std::size_t{1} << 24;
 
 std::uint64_t elapsed(Nanoseconds from, Nanoseconds to) {
   return static_cast<std::uint64_t>(to.count()) - static_cast<std::uint64_t>(from.count());
@@ -39,7 +38,8 @@ class Run {
         engine_(policy.settings, policy.rules, costs),
         model_(costs, {[this](LaunchNumber launch) { return load(launch); },
                        [this](DecisionId id, Seconds at) { finished(id, at); },
-                       [this](LaunchNumber launch, Seconds at) { passed(launch, at); }}) {}
+                       [this](LaunchNumber launch, Seconds at) { passed(launch, at); }}),
+        measured_(options.measure_after, shapes, costs) {}
 
   void take(const Event& event);
   ReplayResult result();
@@ -64,11 +64,8 @@ class Run {
   void settle(const AllocationSettled& event);
   void cancel(AllocationId allocation);
   [[nodiscard]] ReplayFigures figures() const;
-  void note_uses(LaunchNumber number, LaunchShapeId shape);
-  void note_found(AllocationId id);
-  void note_free(AllocationId id);
-  [[nodiscard]] std::optional<FinalPlacement> placement(AllocationId id, std::uint32_t order) const;
-  [[nodiscard]] Bounds bounds() const;
+  [[nodiscard]] std::uint64_t launches() const { return launches_.size() - 1; }
+  [[nodiscard]] std::vector<LaunchShapeId> parts(LaunchShapeId shape) const;
 
   ReplayOptions options_;
   const ShapeCosts& shapes_;
@@ -84,7 +81,6 @@ class Run {
   std::unordered_map<GraphId, std::vector<LaunchShapeId>> graphs_;
   std::unordered_map<LaunchShapeId, CachedLoad> loads_;
   std::unordered_map<DecisionId, MoveRange> open_;
-  std::set<AllocationId> took_turns_;
   std::uint64_t mark_every_ = 0;    // launches; 0: no marks are wanted
   std::uint64_t marked_ = 0;        // the latest launch that has one
   std::vector<KernelTimed> times_;  // that are not told yet
@@ -92,27 +88,9 @@ class Run {
   std::set<AllocationId> refused_;
   std::set<AllocationId> stretchable_;  // by kind
   std::set<AllocationId> on_host_;      // of those, the ones that were put on the host for good
-  // What is known of an allocation's life, in launches before it began and ended.
-  struct Life {
-    std::uint32_t order = 0;  // of the request, from 1
-    std::uint64_t born = 0;
-    std::optional<std::uint64_t> freed;
-    UseFound found = UseFound::nothing;  // when its free was asked for: afterwards nobody knows it
-  };
-  // Uses by a shape, as of an epoch of the card.
-  struct KnownUses {
-    std::uint64_t epoch = 0;
-    std::vector<ChunkUse> uses;
-  };
-  std::vector<AllocationId> requests_;  // in order
-  std::unordered_map<AllocationId, Life> lives_;
-  std::vector<std::pair<FinalPlacement, std::uint64_t>> freed_;  // with how many launches they were there for
-  std::unordered_map<LaunchShapeId, KnownUses> known_uses_;
-  std::map<std::pair<AllocationId, std::uint32_t>, BoundChunk> used_;  // in the measured part
-  std::size_t uses_noted_ = 0;
-  double measured_compute_ = 0;
-  Bytes window_;  // the largest in the measured part
-  Bytes total_;   // of the card
+  AllocationLives lives_;
+  MeasuredUses measured_;
+  Bytes total_;  // of the card
   ReplayFigures at_mark_;
   ReplayResult result_;
 };
@@ -147,7 +125,10 @@ void Run::take(const Event& event) {
     // The driver waits for the device before memory goes.
     cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_));
     now_ = cpu_;
-    if (freed->result.ok()) note_free(freed->allocation);
+    if (freed->result.ok()) {
+      lives_.freed(freed->allocation, launches(), card_);
+      card_.free(freed->allocation);
+    }
     tell(event.body);
   } else if (const auto* mapped = std::get_if<Mapped>(&event.body)) {
     if (refused_.contains(mapped->allocation)) return;
@@ -159,14 +140,16 @@ void Run::take(const Event& event) {
   } else {
     const auto* going = std::get_if<FreeRequested>(&event.body);
     if (const auto* asked = std::get_if<AllocationRequested>(&event.body)) {
-      requests_.push_back(asked->allocation);
+      lives_.requested(asked->allocation, launches());
       if (asked->kind == AllocationKind::stretchable) stretchable_.insert(asked->allocation);
-      lives_[asked->allocation] = {static_cast<std::uint32_t>(requests_.size()), launches_.size() - 1, {}, {}};
     }
     if (const auto* device = std::get_if<DeviceSeen>(&event.body); device != nullptr && device->device.value == 0)
       total_ = device->total;
     if (going != nullptr && refused_.contains(going->allocation)) return;
-    if (going != nullptr && options_.keep == ReplayOptions::Keep::decisions) note_found(going->allocation);
+    if (going != nullptr && options_.keep == ReplayOptions::Keep::decisions) {
+      // Before the engine forgets it, and not of everything: asking takes long.
+      if (auto* life = lives_.long_one(going->allocation, launches())) life->found = engine_.found(going->allocation);
+    }
     tell(event.body);
   }
 }
@@ -229,7 +212,7 @@ void Run::apply(std::vector<Decision>& decisions) {
 
 void Run::move(const Decision& decision, const MoveRange& range) {
   ++result_.moves;
-  if (decision.cause.reason == Reason::turn) took_turns_.insert(range.allocation);
+  if (decision.cause.reason == Reason::turn) lives_.takes_turns(range.allocation);
   open_[decision.id] = range;
   model_.move(card_.job(decision.id, range), now_);
   if (range.urgency != Urgency::blocking) return;
@@ -283,34 +266,17 @@ void Run::settle(const AllocationSettled& event) {
   result_.plain_peak = std::max(result_.plain_peak, engine_.totals({0}).plain);
 }
 
-// Before the engine forgets it. Of what may have been there for half of all launches: asking takes long.
-void Run::note_found(AllocationId id) {
-  const auto life = lives_.find(id);
-  const std::uint64_t launches = launches_.size() - 1;
-  if (life != lives_.end() && 2 * (launches - life->second.born) >= launches) life->second.found = engine_.found(id);
-}
-
-// Before the card forgets it.
-void Run::note_free(AllocationId id) {
-  Life& life = lives_[id];
-  life.freed = launches_.size() - 1;
-  if (auto where = placement(id, life.order)) {
-    where->found = life.found;
-    freed_.emplace_back(*where, *life.freed - life.born);
-  }
-  card_.free(id);
-}
-
 void Run::launched(LaunchShapeId shape, const EventBody& body) {
   launches_.push_back(shape);
-  const LaunchNumber number{launches_.size() - 1};
+  const LaunchNumber number{launches()};
   tell(body);
   model_.launch(number, cpu_);
   if (mark_every_ > 0 && number.value - marked_ >= mark_every_) {
     marked_ = number.value;
     model_.mark(number, cpu_);
   }
-  if (options_.bounds == ReplayOptions::WithBounds::yes && number > options_.measure_after) note_uses(number, shape);
+  if (options_.bounds == ReplayOptions::WithBounds::yes && number > options_.measure_after)
+    measured_.note(number, parts(shape), card_, engine_.totals({0}).window);
   if (number == options_.measure_after) {
     cpu_ = std::max(cpu_, model_.wait_for_queue(0, cpu_));
     at_mark_ = figures();
@@ -348,70 +314,15 @@ ReplayFigures Run::figures() const {
   now.seconds = std::max(cpu_, model_.launches_end()).count();
   now.refetched = card_.refetched();
   now.useless = card_.useless();
-  now.launches = launches_.size() - 1;
+  now.launches = launches();
   return now;
 }
 
-// By the memory that is there at the launch: an address may be another's later.
-void Run::note_uses(LaunchNumber number, LaunchShapeId shape) {
-  window_ = std::max(window_, engine_.totals({0}).window);
-  std::vector<LaunchShapeId> parts{shape};
-  if (is_graph(shape)) {
-    const auto graph = graphs_.find(graph_of(shape));
-    parts = graph == graphs_.end() ? std::vector<LaunchShapeId>{} : graph->second;
-  }
-  const auto time = static_cast<std::uint32_t>(number.value - options_.measure_after.value - 1);
-  for (const LaunchShapeId part : parts) {
-    const auto cost = shapes_.find(part);
-    if (cost == shapes_.end()) continue;
-    measured_compute_ += std::max(cost->second.compute_seconds, costs_.launch / 2);
-    KnownUses& known = known_uses_[part];
-    if (known.epoch != card_.epoch()) {
-      known = {card_.epoch(), {}};
-      card_.uses(cost->second, known.uses);
-    }
-    if (uses_noted_ >= kMostUses) continue;
-    uses_noted_ += known.uses.size();
-    for (const ChunkUse& use : known.uses) {
-      BoundChunk& chunk = used_[{use.allocation, use.chunk}];
-      if (chunk.uses.empty()) {
-        const Bytes rest = card_.find(use.allocation)->bytes - kChunk * use.chunk;
-        chunk.bytes = static_cast<double>(std::min(kChunk, rest).count());
-      }
-      chunk.written = chunk.written || use.writes > 0;
-      if (chunk.uses.empty() || chunk.uses.back().time != time) chunk.uses.push_back({time, 0, 0});
-      chunk.uses.back().reads += static_cast<double>(use.reads);
-      chunk.uses.back().writes += static_cast<double>(use.writes);
-    }
-  }
-}
-
-// Memory that is freed after the last launch was there for all of them.
-Bounds Run::bounds() const {
-  const std::uint64_t last = launches_.size() - 1;
-  std::vector<BoundChunk> all;
-  for (const auto& [key, used] : used_) {
-    const auto life = lives_.find(key.first);
-    all.push_back(used);
-    if (life == lives_.end()) continue;
-    all.back().begins = life->second.born > options_.measure_after.value;
-    all.back().ends = life->second.freed && *life->second.freed < last;
-  }
-  const auto duration = static_cast<std::uint32_t>(last - std::min(last, options_.measure_after.value));
-  return compute_bounds(all, window_, duration, measured_compute_, costs_);
-}
-
-std::optional<FinalPlacement> Run::placement(AllocationId id, std::uint32_t order) const {
-  const CardAllocation* allocation = card_.find(id);
-  if (allocation == nullptr || allocation->chunks.empty()) return std::nullopt;
-  FinalPlacement placement{id, order, allocation->bytes, {}, {}, {}, took_turns_.contains(id)};
-  for (std::uint32_t i = 0; i < allocation->chunks.size(); ++i) {
-    const Bytes bytes = std::min(kChunk, allocation->bytes - kChunk * i);
-    const Placement at = allocation->chunks[i].at;
-    if (at == Placement::device || at == Placement::duplicated) placement.in_hbm += bytes;
-    if (at == Placement::host) placement.on_host += bytes;
-  }
-  return placement;
+// The kernels of a launch.
+std::vector<LaunchShapeId> Run::parts(LaunchShapeId shape) const {
+  if (!is_graph(shape)) return {shape};
+  const auto graph = graphs_.find(graph_of(shape));
+  return graph == graphs_.end() ? std::vector<LaunchShapeId>{} : graph->second;
 }
 
 ReplayResult Run::result() {
@@ -433,26 +344,20 @@ ReplayResult Run::result() {
   m.model.remote_read -= b.model.remote_read;
   m.model.remote_write -= b.model.remote_write;
   m.model.faulted -= b.model.faulted;
-  for (std::uint32_t order = 1; order <= requests_.size(); ++order) {
-    auto where = placement(requests_[order - 1], order);
-    if (!where) continue;
-    if (options_.keep == ReplayOptions::Keep::decisions) where->found = engine_.found(where->allocation);
-    result_.placements.push_back(*where);
+  result_.placements = lives_.placements(card_);
+  if (options_.keep == ReplayOptions::Keep::decisions) {
+    for (FinalPlacement& where : result_.placements) where.found = engine_.found(where.allocation);
   }
-  for (const auto& [where, launches] : freed_) {
-    if (2 * launches >= launches_.size() - 1) result_.freed.push_back(where);
-  }
-  std::sort(result_.freed.begin(), result_.freed.end(),
-            [](const auto& one, const auto& other) { return one.order < other.order; });
+  result_.freed = lives_.freed_after_half(launches());
   result_.impossible = possible_.impossible();
   result_.totals = engine_.totals({0});
-  result_.window = options_.bounds == ReplayOptions::WithBounds::yes ? window_ : result_.totals.window;
+  result_.window = options_.bounds == ReplayOptions::WithBounds::yes ? measured_.window() : result_.totals.window;
   const Settings& settings = engine_.settings();
   const bool whole_card = settings.mode == ModeName::off && !settings.device_budget;
   result_.budget = whole_card ? total_ : result_.totals.budget;
   result_.asked_budget = settings.device_budget ? settings.device_budget->of(total_) : result_.budget;
   result_.resident_peak = card_.resident_peak();
-  if (options_.bounds == ReplayOptions::WithBounds::yes) result_.bounds = bounds();
+  if (options_.bounds == ReplayOptions::WithBounds::yes) result_.bounds = measured_.bounds(lives_, launches());
   return std::move(result_);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/allocation_lives.hpp"
 #include "policy/bounds.hpp"
 #include "policy/cost_table.hpp"
 #include "policy/decision.hpp"
@@ -37,17 +38,6 @@ struct ReplayFigures {
   Bytes refetched;     // moved in again after it had left
   Bytes useless;       // moved in and sent out again without a use
   std::uint64_t launches = 0;
-};
-
-// Where the pages of an allocation are at the end, or were when it was freed, and what was found of their use then.
-struct FinalPlacement {
-  AllocationId allocation;
-  std::uint32_t order = 0;  // of the request, from 1
-  Bytes bytes;
-  Bytes in_hbm;
-  Bytes on_host;
-  UseFound found = UseFound::nothing;  // if decisions are kept
-  bool took_turns = false;             // or made room for what did
 };
 
 struct ReplayResult {
