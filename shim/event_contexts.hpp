@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <mutex>
 
@@ -25,7 +27,7 @@ CUcontext context_for_event(CUstream meant);
 // What every place has.
 struct EventPlace {
   std::atomic<CUcontext> context{nullptr};  // null: nothing is recorded here
-  CUcontext ending = nullptr;               // with the lock
+  CUcontext ending = nullptr;               // changes while nobody has a Use
 };
 
 template <class Place>
@@ -33,9 +35,26 @@ class EventContexts {
  public:
   static constexpr std::size_t kMost = 8;
 
-  // Held across the driver's calls of our threads, so that none is made in a context that is ending. Launching threads
-  // never take it.
-  std::mutex mutex;
+  // A thread of ours has one while it calls the driver for the places: one at a time, and none in a context that is
+  // ending. Launching threads never take it.
+  class Use {
+   public:
+    explicit Use(EventContexts& of) : of_(of) {
+      std::unique_lock lock(of_.mutex_);
+      of_.left_.wait(lock, [this] { return !of_.in_use_; });
+      of_.in_use_ = true;
+    }
+    ~Use() {
+      const std::lock_guard lock(of_.mutex_);
+      of_.in_use_ = false;
+      of_.left_.notify_all();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    EventContexts& of_;
+  };
 
   std::array<Place, kMost>& places() { return places_; }
 
@@ -56,7 +75,7 @@ class EventContexts {
     bool room = true;
     for (auto& wanted : wanted_) {
       if (wanted.load(std::memory_order_relaxed) == nullptr) continue;
-      const std::lock_guard lock(mutex);
+      const Use use(*this);
       const CUcontext context = wanted.load(std::memory_order_relaxed);  // it may have ended
       if (context != nullptr && find(context) == nullptr) {
         const auto place = std::find_if(places_.begin(), places_.end(), [&](const Place& of) {
@@ -76,27 +95,39 @@ class EventContexts {
     return room;
   }
 
-  // Before the driver ends a context, and after. `forget` is called for the place of one that has ended, with the lock.
-  void begin_end(CUcontext context) {
-    const std::lock_guard lock(mutex);
+  // Before the driver ends a context, and after. `forget` is called for the place of one that has ended, while nobody
+  // has a Use. False: a call of ours does not come back. The context is not kept waiting for it; what is here is left
+  // as it is for good, and whoever owns it has to record nothing any more.
+  [[nodiscard]] bool begin_end(CUcontext context) {
+    std::unique_lock lock(mutex_);
+    if (!is_left(lock)) return false;
     forget_wanted(context);
     if (Place* place = find(context)) {
       place->ending = context;
       place->context.store(nullptr, std::memory_order_release);
     }
+    return true;
   }
   template <class Forget>
-  void end_end(CUcontext context, CUresult result, const Forget& forget) {
-    const std::lock_guard lock(mutex);
+  [[nodiscard]] bool end_end(CUcontext context, CUresult result, const Forget& forget) {
+    std::unique_lock lock(mutex_);
+    if (!is_left(lock)) return false;
     forget_wanted(context);  // if somebody still launched there
     for (Place& place : places_) {
       if (place.ending != context) continue;
       place.ending = nullptr;
       result == CUDA_SUCCESS ? forget(place) : place.context.store(context, std::memory_order_release);
     }
+    return true;
   }
 
  private:
+  static constexpr std::chrono::seconds kWaitForUse{2};  // the calls take microseconds
+
+  bool is_left(std::unique_lock<std::mutex>& lock) {
+    given_up_ = given_up_ || !left_.wait_for(lock, kWaitForUse, [this] { return !in_use_; });
+    return !given_up_;
+  }
   void forget_wanted(CUcontext context) {
     for (auto& wanted : wanted_) {
       if (wanted.load(std::memory_order_relaxed) == context) wanted.store(nullptr, std::memory_order_relaxed);
@@ -109,6 +140,10 @@ class EventContexts {
     return nullptr;
   }
 
+  std::mutex mutex_;  // no driver call happens under it
+  std::condition_variable left_;
+  bool in_use_ = false;
+  bool given_up_ = false;
   std::array<Place, kMost> places_;
   std::array<std::atomic<CUcontext>, kMost> wanted_{};
 };

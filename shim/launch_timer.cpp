@@ -166,7 +166,7 @@ bool LaunchTimer::fill(Pool& pool) {
 bool LaunchTimer::collect() {
   bool complete = true;
   for (Pool& pool : contexts_.places()) {
-    const std::lock_guard lock(contexts_.mutex);
+    const EventContexts<Pool>::Use use(contexts_);
     if (pool.context.load(std::memory_order_relaxed) == nullptr) continue;
     complete = collect(pool) && complete;
   }
@@ -238,7 +238,7 @@ void LaunchTimer::free(Pair& pair) {
 
 std::vector<policy::KernelTimed> LaunchTimer::take_times() {
   std::vector<policy::KernelTimed> all;
-  const std::lock_guard lock(contexts_.mutex);
+  const EventContexts<Pool>::Use use(contexts_);
   for (Pool& pool : contexts_.places()) {
     const auto times = policy::times_by_events(pool.times);
     all.insert(all.end(), times.begin(), times.end());
@@ -251,8 +251,12 @@ std::vector<policy::KernelTimed> LaunchTimer::take_times() {
   return all;
 }
 
+void LaunchTimer::begin_context_end(CUcontext context) {
+  if (!contexts_.begin_end(context)) fail(CUDA_ERROR_TIMEOUT);
+}
+
 void LaunchTimer::end_context_end(CUcontext context, CUresult result) {
-  contexts_.end_end(context, result, [this](Pool& pool) { forget(pool); });
+  if (!contexts_.end_end(context, result, [this](Pool& pool) { forget(pool); })) fail(CUDA_ERROR_TIMEOUT);
 }
 
 void LaunchTimer::forget(Pool& pool) {

@@ -58,7 +58,7 @@ class LaunchTimer {
   [[nodiscard]] std::optional<CUresult> failure() const;
 
   // Any thread, with the session's lock or without. Before the driver ends a context, and after.
-  void begin_context_end(CUcontext context) { contexts_.begin_end(context); }
+  void begin_context_end(CUcontext context);
   void end_context_end(CUcontext context, CUresult result);
 
   // CLOCK_MONOTONIC at which the session's time is zero; before the first window.
@@ -68,12 +68,12 @@ class LaunchTimer {
   struct Pool : EventPlace {
     std::atomic<std::uint32_t> next{0};
     std::unique_ptr<Pair[]> pairs;  // made once
-    // With the lock of contexts.
+    // With a use of contexts.
     const Pair* first = nullptr;  // by which the others' starts are told, until `take_times`
     std::vector<policy::EventTime> times;
   };
   void fail(CUresult code);
-  // With the lock of contexts.
+  // With a use of contexts.
   static bool is_vacant(const Pool& pool);
   bool fill(Pool& pool);
   void forget(Pool& pool);

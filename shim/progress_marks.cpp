@@ -76,7 +76,7 @@ ProgressMarks::Progress ProgressMarks::look() {
   MarkNumber over = over_.load(std::memory_order_relaxed);
   bool out = false;
   while (refused() == CUDA_SUCCESS && over != recorded_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(contexts_.mutex);
+    const EventContexts<Place>::Use use(contexts_);
     out = !is_over(mark(over + 1), passed);
     if (out) break;
     over_.store(++over, std::memory_order_release);
@@ -117,8 +117,12 @@ void ProgressMarks::refuse(CUresult code) {
   launch_path().events.fetch_and(~kMarksWanted, std::memory_order_acq_rel);
 }
 
+void ProgressMarks::begin_context_end(CUcontext context) {
+  if (!contexts_.begin_end(context)) refuse(CUDA_ERROR_TIMEOUT);
+}
+
 void ProgressMarks::end_context_end(CUcontext context, CUresult result) {
-  contexts_.end_end(context, result, [](Place& place) { ++place.use; });
+  if (!contexts_.end_end(context, result, [](Place& place) { ++place.use; })) refuse(CUDA_ERROR_TIMEOUT);
 }
 
 }  // namespace spillway::shim

@@ -48,7 +48,7 @@ class ProgressMarks {
 
   // Any thread, without the session's lock. Before the driver ends a context, and after: what was out in it is not
   // told.
-  void begin_context_end(CUcontext context) { contexts_.begin_end(context); }
+  void begin_context_end(CUcontext context);
   void end_context_end(CUcontext context, CUresult result);
 
  private:
@@ -68,7 +68,7 @@ class ProgressMarks {
   MarkNumber record(Place& place, CUstream stream);
   bool fill(Place& place);
   [[nodiscard]] bool full() const;
-  bool is_over(const Mark& mark, policy::LaunchNumber& passed);  // with the lock of contexts
+  bool is_over(const Mark& mark, policy::LaunchNumber& passed);  // with a use of contexts
   void refuse(CUresult code);
   Mark& mark(MarkNumber number) { return marks_[number % kMost]; }
 

@@ -15,6 +15,7 @@
 #include "shim/driver.hpp"
 #include "shim/launch_path.hpp"
 #include "tests/shim/end_to_end/launching_place.hpp"
+#include "tools/simulated_device/inspection.hpp"
 
 namespace spillway::shim {
 namespace {
@@ -197,6 +198,27 @@ TEST_F(LaunchTimerTest, WhatIsNotToldIsWaitedForAndATicketOfBeforeIsNobodys) {
   ASSERT_EQ(timed_launch(*again, [&] { return place_.launch(place_.stream); }), CUDA_SUCCESS);
   EXPECT_NE(LaunchTimer::ticket(*again), ticket);
   EXPECT_FALSE(collect()) << "nobody has told of this one";
+}
+
+TEST_F(LaunchTimerTest, AQueryThatHangsHoldsUpNoEndOfAContext) {
+  start("cuEventQuery:1:delay=10000ms");
+  open();
+  launch(1, place_.stream);
+  std::atomic<bool> came_back{false};
+  std::thread collects([&] {
+    timer_.collect();
+    came_back = true;
+  });
+  while (spillway_simulated_calls("cuEventQuery") == 0) std::this_thread::yield();
+  for (int i = 0; i < 2; ++i) {
+    timer_.begin_context_end(place_.context);
+    EXPECT_EQ(timer_.failure(), CUDA_ERROR_TIMEOUT);
+    EXPECT_FALSE(wanted());
+    timer_.end_context_end(place_.context, CUDA_SUCCESS);
+  }
+  EXPECT_FALSE(came_back) << "it was waited for";
+  collects.join();
+  EXPECT_TRUE(timer_.collect()) << "nothing more comes";
 }
 
 TEST_F(LaunchTimerTest, ContextsThatEndTakeTheirEventsAlong) {

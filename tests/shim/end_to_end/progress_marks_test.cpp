@@ -521,6 +521,35 @@ TEST_F(ProgressMarksTest, WhatIsOutInAContextThatEndsIsNotTold) {
   EXPECT_EQ(marks_.refused(), CUDA_SUCCESS);
 }
 
+TEST_F(ProgressMarksTest, AQueryThatHangsHoldsUpNoEndOfAContext) {
+  start("cuEventQuery:3:delay=10000ms");
+  LaunchingPlace other;
+  other.make();
+  marks_.want(1);
+  std::atomic<bool> came_back{false};
+  std::thread looks([&] {
+    cuCtxSetCurrent(place_.context);
+    while (queries() < 3) {
+      launch_many(1);
+      look();
+    }
+    came_back = true;
+  });
+  while (queries() < 3) std::this_thread::yield();
+  for (const CUcontext context : {other.context, place_.context}) {
+    marks_.begin_context_end(context);
+    EXPECT_EQ(marks_.refused(), CUDA_ERROR_TIMEOUT);
+    EXPECT_FALSE(marks_wanted());
+    marks_.end_context_end(context, CUDA_SUCCESS);
+  }
+  EXPECT_FALSE(came_back) << "it was waited for";
+  looks.join();
+  const std::uint64_t before = all_calls();
+  EXPECT_EQ(look().refused, CUDA_ERROR_TIMEOUT);
+  launch_many(3);
+  EXPECT_EQ(all_calls(), before);
+}
+
 TEST_F(ProgressMarksTest, MoreContextsThanHaveEventsAtATimeEndIt) {
   start();
   begin();
