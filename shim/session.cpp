@@ -155,7 +155,11 @@ Nanoseconds Session::since_start(std::int64_t monotonic) {
   return last_time_;
 }
 
-void Session::decide(EventBody body, Work& work) { decide_at(since_start(now()), std::move(body), work); }
+void Session::decide(EventBody body, Work& work) {
+  const std::int64_t moment = now();  // before the look at what was launched, so that nothing of it is later
+  drain(work);
+  decide_at(since_start(moment), std::move(body), work);
+}
 
 void Session::decide_at(Nanoseconds time, EventBody body, Work& work) {
   const Event event{time, std::move(body)};

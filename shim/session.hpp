@@ -131,6 +131,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   [[nodiscard]] policy::trace::TraceHeader header() const;
 
   // With the lock held.
+  // Of now. What the program did before is told first, at its own times: time never runs back.
   void decide(policy::EventBody body, Work& work);
   void decide_at(policy::Nanoseconds time, policy::EventBody body, Work& work);
   void drain(Work& work);

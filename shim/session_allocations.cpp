@@ -252,7 +252,6 @@ std::optional<policy::AllocationId> Session::begin_free(policy::Address address,
       room_.call_ends(device);
       return std::nullopt;
     }
-    drain(work);
     found->freeing = true;
     if (found->spilled()) room_.free_begins(found->device);
     id = found->id;
@@ -293,7 +292,6 @@ void Session::mapped(policy::Address registered, policy::Address address) {
     const std::unique_lock lock(mutex_);
     Registered* found = registry_.beginning(registered);
     if (found == nullptr || found->freeing) return;
-    drain(work);
     if (found->mapped) launch_path().addresses.remove(found->mapped);
     found->mapped = address;
     if (found->bytes >= policy::kChunk) launch_path().addresses.insert(address, found->bytes, found->id);
@@ -309,7 +307,6 @@ void Session::unmapped(policy::Address registered, policy::Address address) {
     Registered* found = registry_.beginning(registered);
     // Of several mappings the last is the one that was told.
     if (found == nullptr || found->mapped != address) return;
-    drain(work);
     launch_path().addresses.remove(address);
     found->mapped = {};
     decide(policy::Mapped{found->id, {}}, work);

@@ -14,11 +14,11 @@ using policy::Nanoseconds;
 
 void Session::drain(Work& work) {
   RingRegistry& rings = launch_path().rings;
-  ticks_.synchronize();
-  rings.drain([&](const RecordHeader& record) { take(record, work); });
+  // What is recorded meanwhile has no time yet, and a program that launches on would never let it end.
+  rings.drain([&](const RecordHeader& record) { take(record, work); }, ticks_.synchronize());
   if (const std::uint64_t dropped = rings.take_dropped(); dropped > 0) {
     dropped_ += dropped;
-    decide(policy::EventsDropped{dropped}, work);
+    decide_at(last_time_, policy::EventsDropped{dropped}, work);
   }
 }
 
@@ -175,8 +175,9 @@ void Session::graph_seen(CUgraphExec executable, std::span<const GraphKernel> ke
     Work work;
     {
       const std::unique_lock lock(mutex_);
+      const std::int64_t moment = now();
       drain(work);
-      const Nanoseconds time = since_start(now());
+      const Nanoseconds time = since_start(moment);
       policy::GraphSeen seen;
       const auto entry = graphs_.find(executable);
       seen.graph = entry == graphs_.end() ? policy::GraphId{++last_graph_} : entry->second;

@@ -33,11 +33,12 @@ TickClock::TickClock(bool use_counter)
       ticks_(first_ticks_),
       time_(first_time_) {}
 
-void TickClock::synchronize() {
+std::int64_t TickClock::synchronize() {
   ticks_ = shim::ticks(use_counter_);
   time_ = use_counter_ ? now() : ticks_;
   const std::int64_t passed = ticks_ - first_ticks_;
   if (use_counter_ && passed > 0) rate_ = static_cast<double>(time_ - first_time_) / static_cast<double>(passed);
+  return ticks_;
 }
 
 std::int64_t TickClock::monotonic(std::int64_t ticks) const {

@@ -29,8 +29,8 @@ inline std::int64_t ticks([[maybe_unused]] bool use_counter) {
 class TickClock {
  public:
   explicit TickClock(bool use_counter);
-  // Reads both clocks: once before what was recorded up to now is converted.
-  void synchronize();
+  // Reads both clocks: once before what was recorded up to now is converted. The ticks until now.
+  std::int64_t synchronize();
   // Times of the future are now.
   [[nodiscard]] std::int64_t monotonic(std::int64_t ticks) const;
 

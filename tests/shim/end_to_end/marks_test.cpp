@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policy/trace/trace_reader.hpp"
@@ -189,6 +190,34 @@ TEST(Marks, WhatHangsInTheDriverHoldsNoExitUp) {
     EXPECT_EQ(result.calls(symbol), call) << "none, or not the last";
     EXPECT_EQ(result.stats()["whole"], true);
   }
+}
+
+// Moves end while the program launches: what they tell does not stand in for the launches' own times.
+TEST(Marks, LaunchesHaveTheirOwnTimes) {
+  SimulatedRun run = turns("run", 40);
+  run.faults = "cuMemPrefetchAsync_v2:*:delay=1ms";
+  const SimulatedResult result = run_simulated(run);
+  ASSERT_EQ(result.process.exit_code, 0) << result;
+  ASSERT_EQ(result.traces().size(), 1U) << result;
+  std::uint64_t launches = 0;
+  std::uint64_t at_the_latest = 0;  // that have the time of the one before
+  std::uint64_t moves = 0;
+  policy::Nanoseconds latest{-1};
+  const auto problem = tools::read_trace(
+      result.traces().front().string(),
+      [&](const policy::trace::Record& record) {
+        if (record.kind == policy::trace::RecordKind::decision) return;
+        moves += std::holds_alternative<policy::MoveFinished>(record.event.body) ? 1U : 0U;
+        if (!std::holds_alternative<policy::Launched>(record.event.body)) return;
+        ++launches;
+        at_the_latest += std::exchange(latest, record.event.time) == record.event.time ? 1U : 0U;
+      },
+      [](const policy::trace::TraceReader&) {});
+  EXPECT_FALSE(problem);
+  EXPECT_GT(moves, 100U) << "this test shows nothing";
+  EXPECT_GT(launches, 30 * kIteration);
+  // One that is under way at such a moment is told later, as of that moment.
+  EXPECT_LT(at_the_latest, launches / 500);
 }
 
 // The code is told once a try, and the driver is not asked again.
