@@ -14,15 +14,40 @@ constexpr double kPhaseShare = 0.8;
 constexpr double kLeastStates = 1.0 / 64;
 constexpr std::uint32_t kSteady = 2;  // iterations in a row before a span's content counts as carried over
 
+// Launches from the first to the last of the positions, going round (the longest pause subtracted).
+std::uint32_t hull(const std::vector<std::uint32_t>& positions, std::uint32_t iteration) {
+  if (positions.empty()) return 0;
+  std::uint32_t pause = positions.front() + iteration - positions.back();
+  for (std::size_t i = 1; i < positions.size(); ++i) pause = std::max(pause, positions[i] - positions[i - 1]);
+  return iteration - std::min(pause, iteration);
+}
+
 }  // namespace
+
+Classes::Positions Classes::positions(SpanId span, const IterationProfile& profile) const {
+  Positions most, these;
+  std::uint32_t iteration = 0;
+  const auto end_of_iteration = [&] {
+    if (these.size() > most.size()) most = these;
+    these.clear();
+  };
+  for (const ProfiledUse& use : profile.uses(span)) {
+    if (use.position / iteration_ != iteration) end_of_iteration();
+    iteration = use.position / iteration_;
+    these.push_back(use.position % iteration_);
+  }
+  end_of_iteration();
+  return most;
+}
 
 // Content that an iteration leaves for the next one: what is used once is neither made nor consumed within the
 // iteration; what only launches with long pointer lists use belongs to a fused or foreach optimizer.
-bool Classes::carried(const SpanHistory& known, SpanId span) const {
-  if (known.in_a_row < kSteady || wide_[span.value]) return false;
+bool Classes::carried(const SpanHistory& known, const Positions& uses) const {
+  // Used across more than the longest phase.
+  if (known.in_a_row < kSteady || hull(uses, iteration_) > kLongestPhase * iteration_) return false;
   // What the program fills each time (a batch of input) is not carried.
   if (known.copies_in >= known.iterations) return false;
-  return known.uses == 1 || known.list_uses == known.uses;
+  return uses.size() == 1 || known.list_uses == known.uses;
 }
 
 void Classes::find_phase(const IterationProfile& profile, const AccessHistory& history) {
@@ -36,10 +61,11 @@ void Classes::find_phase(const IterationProfile& profile, const AccessHistory& h
   for (const SpanId span : profile.spans()) {
     const SpanHistory& known = history.of(span);
     used += static_cast<double>(known.span.bytes.count());
-    if (!carried(known, span)) continue;
-    const auto bytes = static_cast<double>(known.span.bytes.count()) / known.uses;
-    for (const ProfiledUse& use : profile.uses(span)) {
-      seeds.push_back({use.position, bytes});
+    const Positions at = positions(span, profile);
+    if (!carried(known, at)) continue;
+    const auto bytes = static_cast<double>(known.span.bytes.count()) / static_cast<double>(at.size());
+    for (const std::uint32_t position : at) {
+      seeds.push_back({position, bytes});
       total += bytes;
     }
   }
@@ -47,43 +73,44 @@ void Classes::find_phase(const IterationProfile& profile, const AccessHistory& h
   std::stable_sort(seeds.begin(), seeds.end(), [](const Seed& a, const Seed& b) { return a.position < b.position; });
   // The shortest stretch, going round, that holds the share of bytes.
   const std::size_t count = seeds.size();
-  std::uint32_t best = length_;
+  std::uint32_t best = iteration_;
   double inside = 0;
   std::size_t end = 0;
   for (std::size_t begin = 0; begin < count; ++begin) {
     while (inside < kPhaseShare * total && end < begin + count) inside += seeds[end++ % count].bytes;
     if (inside < kPhaseShare * total) break;
     const std::uint32_t last = seeds[(end - 1) % count].position;
-    const std::uint32_t stretch = (last + length_ - seeds[begin].position) % length_ + 1;
+    const std::uint32_t stretch = (last + iteration_ - seeds[begin].position) % iteration_ + 1;
     if (stretch < best) {
       best = stretch;
       phase_ = {seeds[begin].position, stretch};
     }
     inside -= seeds[begin].bytes;
   }
-  if (phase_.length > kLongestPhase * length_) {
+  if (phase_.length > kLongestPhase * iteration_) {
     phase_ = {};
     return;
   }
   // Grow over seeds close by, so that the share cut off at the ends comes back.
   const std::uint32_t slack = std::max<std::uint32_t>(phase_.length / 2, 4);
-  OptimizerPhase grown{(phase_.first + length_ - std::min(slack, length_)) % length_, phase_.length + 2 * slack};
-  if (grown.length >= length_) return;
+  OptimizerPhase grown{(phase_.first + iteration_ - std::min(slack, iteration_)) % iteration_,
+                       phase_.length + 2 * slack};
+  if (grown.length >= iteration_) return;
   std::uint32_t first = slack, last = slack + phase_.length - 1;
   for (const Seed& seed : seeds) {
-    if (!grown.holds(seed.position, length_)) continue;
-    const std::uint32_t at = (seed.position + length_ - grown.first) % length_;
+    if (!grown.holds(seed.position, iteration_)) continue;
+    const std::uint32_t at = (seed.position + iteration_ - grown.first) % iteration_;
     first = std::min(first, at);
     last = std::max(last, at);
   }
-  phase_ = {(grown.first + first) % length_, last - first + 1};
+  phase_ = {(grown.first + first) % iteration_, last - first + 1};
 }
 
 SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const AccessHistory& history) const {
   const SpanHistory& known = history.of(span);
-  const auto uses = profile.uses(span);
+  const Positions uses = positions(span, profile);
   std::uint32_t inside = 0;
-  for (const ProfiledUse& use : uses) inside += phase_.holds(use.position, length_) ? 1U : 0U;
+  for (const std::uint32_t position : uses) inside += phase_.holds(position, iteration_) ? 1U : 0U;
   const auto outside = static_cast<std::uint32_t>(uses.size()) - inside;
   if (phase_.length != 0) {
     if (outside == 0)
@@ -91,10 +118,10 @@ SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const Acc
                                                                              : SpanClass::unknown;
     // The first use after the optimizer, as a share of the rest of the iteration: weights come at once, gradients late.
     double first = 1, last = 0;
-    const double rest = length_ - phase_.length;
-    for (const ProfiledUse& use : uses) {
-      if (phase_.holds(use.position, length_)) continue;
-      const double at = ((use.position + length_ - phase_.first - phase_.length) % length_) / rest;
+    const double rest = iteration_ - phase_.length;
+    for (const std::uint32_t position : uses) {
+      if (phase_.holds(position, iteration_)) continue;
+      const double at = ((position + iteration_ - phase_.first - phase_.length) % iteration_) / rest;
       first = std::min(first, at);
       last = std::max(last, at);
     }
@@ -118,16 +145,15 @@ SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const Acc
   return SpanClass::unknown;
 }
 
-void Classes::learn(const IterationProfile& profile, const AccessHistory& history, const SpanMap& spans) {
+void Classes::learn(const IterationProfile& profile, std::uint64_t iterations, const AccessHistory& history,
+                    const SpanMap& spans) {
   length_ = static_cast<std::uint32_t>(profile.length().count());
+  iteration_ = std::max<std::uint32_t>(length_ / static_cast<std::uint32_t>(iterations), 1);
   classes_.assign(spans.id_bound(), SpanClass::unknown);
-  wide_.assign(spans.id_bound(), false);
   totals_.assign(kSpanClassNames.size(), {});
   most_attention_ = 0;
-  for (const SpanId span : profile.spans()) {
+  for (const SpanId span : profile.spans())
     most_attention_ = std::max(most_attention_, history.of(span).attention_uses);
-    wide_[span.value] = history.of(span).hull > kLongestPhase * length_;
-  }
   find_phase(profile, history);
   for (const SpanId span : profile.spans()) {
     const SpanClass found = judge(span, profile, history);

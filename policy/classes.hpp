@@ -24,9 +24,10 @@ struct OptimizerPhase {
 
 class Classes {
  public:
-  // Classifies every span of the profile. Optimizer states are found without names: their content is carried from one
-  // iteration to the next, yet nothing outside one short phase uses them.
-  void learn(const IterationProfile& profile, const AccessHistory& history, const SpanMap& spans);
+  // Classifies every span of the profile, which is of that many iterations. Optimizer states are found without names:
+  // their content is carried from one iteration to the next, yet nothing outside one short phase uses them.
+  void learn(const IterationProfile& profile, std::uint64_t iterations, const AccessHistory& history,
+             const SpanMap& spans);
 
   [[nodiscard]] SpanClass of(SpanId span) const;
   [[nodiscard]] OptimizerPhase optimizer_phase() const { return phase_; }
@@ -36,15 +37,19 @@ class Classes {
   [[nodiscard]] Bytes bytes(SpanClass span_class) const;
 
  private:
-  [[nodiscard]] bool carried(const SpanHistory& known, SpanId span) const;
+  using Positions = std::vector<std::uint32_t>;
+
+  // Where one iteration uses the span: that of the profile which uses it most.
+  [[nodiscard]] Positions positions(SpanId span, const IterationProfile& profile) const;
+  [[nodiscard]] bool carried(const SpanHistory& known, const Positions& uses) const;
   void find_phase(const IterationProfile& profile, const AccessHistory& history);
   [[nodiscard]] SpanClass judge(SpanId span, const IterationProfile& profile, const AccessHistory& history) const;
 
   std::vector<SpanClass> classes_;  // by span id
-  std::vector<bool> wide_;          // by span id: used across more than the longest phase
   std::vector<Bytes> totals_;
   OptimizerPhase phase_;
-  std::uint32_t length_ = 0;
+  std::uint32_t length_ = 0;          // launches of the profile
+  std::uint32_t iteration_ = 0;       // and of an iteration
   std::uint32_t most_attention_ = 0;  // uses of one span by attention, in an iteration
 };
 

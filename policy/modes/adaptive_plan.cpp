@@ -58,7 +58,9 @@ void Adaptive::learn_latest(LaunchCount length) {
     needs_.add(profile_, spans_, crossings);
   }
   history_.iteration(profile_, launches, spans_, crossings);
-  classes_.learn(profile_, history_, spans_);
+  const std::uint64_t in_profile =
+      forecast_.period() == LaunchCount() ? 1 : length.count() / forecast_.period().count();
+  classes_.learn(profile_, std::max<std::uint64_t>(in_profile, 1), history_, spans_);
 }
 
 void Adaptive::profile_latest(LaunchCount length) {

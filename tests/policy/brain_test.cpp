@@ -251,6 +251,40 @@ TEST(Brain, ClassesHoldAboutTheBytesTheyShould) {
   EXPECT_NEAR(mebibytes("optimizer"), truth(states), 0.15 * truth(states)) << *noted;
 }
 
+// So few launches that plans are made for rounds of two iterations, in which states are used twice.
+TEST(Brain, StatesAreFoundInIterationsOfFewLaunches) {
+  testing::Writer writer;
+  const auto make = [&](Role role) { return Tensor{writer.driver_allocate(32_MiB), 32_MiB, role}; };
+  struct Layer {
+    Tensor weight, gradient, first, second;
+  };
+  std::vector<Layer> layers;
+  for (int i = 0; i < 3; ++i)
+    layers.push_back({make(Role::weight), make(Role::gradient), make(Role::state), make(Role::state)});
+  for (int step = 0; step < 200; ++step) {
+    for (const Layer& layer : layers) {
+      writer.launch("forward", {{0, layer.weight, 1, 0}}, 1e-4);
+      writer.launch("relu", {}, 1e-5);
+    }
+    for (std::size_t i = layers.size(); i-- > 0;) {
+      writer.launch("weight_gradient", {{0, layers[i].gradient, 0, 1}}, 1e-4);
+      writer.launch("input_gradient", {{0, layers[i].weight, 1, 0}}, 1e-4);
+    }
+    for (const Layer& layer : layers) {
+      writer.launch(
+          "adam", {{0, layer.weight, 1, 1}, {1, layer.gradient, 1, 0}, {2, layer.first, 1, 1}, {3, layer.second, 1, 1}},
+          1e-4);
+    }
+    writer.end_iteration();
+  }
+  const ReplayResult result = run(std::move(writer.work), ModeName::adaptive, 0.75);
+  const auto noted = std::find_if(result.notes.rbegin(), result.notes.rend(),
+                                  [](const std::string& note) { return note.starts_with("classes:"); });
+  ASSERT_NE(noted, result.notes.rend());
+  for (const char* part : {"optimizer 192 MiB", "weights 96 MiB", "gradients 96 MiB"})
+    EXPECT_NE(noted->find(part), std::string::npos) << *noted;
+}
+
 // A table that is looked up once a token is used as an optimizer's state is, but it is next to nothing beside the
 // caches.
 TEST(Brain, ADecodersCachesAreFoundBesideATableThatEachTokenUsesOnce) {
