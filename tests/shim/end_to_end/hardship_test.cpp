@@ -92,6 +92,41 @@ TEST(Hardship, AProgramWhoseThreadsHaveAllEndedEnds) {
   }
 }
 
+// Our waits and lines would be points of cancellation where the driver has none.
+TEST(Hardship, AThreadThatIsCancelledEndsAloneAndNotInTheMiddleOfOurs) {
+  const SimulatedResult bare = run_simulated(hardship({GUEST_PROBE, "cancels_threads"}, ""));
+  ASSERT_TRUE(bare.process.out.ends_with("\nend\n")) << bare;
+  for (const std::string& mode : all_modes()) {
+    const SimulatedResult with = run_simulated(hardship({GUEST_PROBE, "cancels_threads"}, mode));
+    EXPECT_EQ(with.process.out, bare.process.out) << with;
+    EXPECT_EQ(with.process.exit_code, 0) << with;
+    EXPECT_EQ(with.leaks(), bare.leaks()) << with.report.dump(1);
+  }
+}
+
+TEST(Hardship, AThreadThatIsCancelledInTheDriverKeepsNothingOfOurs) {
+  struct Call {
+    const char* symbol;
+    const char* delay;  // beyond all limits where it is to end in the call
+  };
+  for (const auto& [symbol, delay] :
+       {Call{"cuLaunchKernel", "600000ms"}, Call{"cuMemcpyDtoH_v2", "600000ms"}, Call{"cuMemFree_v2", "300ms"}}) {
+    for (const std::string& mode : all_modes()) {
+      SimulatedRun run = hardship({GUEST_PROBE, "cancels_in_the_driver", symbol}, "");
+      run.faults = std::string(symbol) + ":1:delay=" + delay;
+      run.environment["SPILLWAY_CUPTI"] = "off";  // the first call is the program's
+      const SimulatedResult bare = run_simulated(run);
+      run.mode = mode;
+      run.budget = "24MiB";
+      const SimulatedResult with = run_simulated(run);
+      EXPECT_THAT(bare.process.out, ::testing::StartsWith("cancelled: 1\nvalue 3\n")) << bare;
+      EXPECT_EQ(with.process.out, bare.process.out) << symbol << "\n" << with;
+      EXPECT_EQ(with.process.exit_code, 0) << with;
+      EXPECT_THAT(with.process.err, Not(HasSubstr("waited"))) << "for what the thread has kept";
+    }
+  }
+}
+
 TEST(Hardship, WhatIsCapturedOnTheThreadsOwnStreamDidNotRun) {
   for (const char* mode : {"demand", "adaptive"}) {
     SimulatedRun run = hardship({GUEST_PROBE, "captures_own_stream"}, mode);
