@@ -316,6 +316,7 @@ int main(int argc, char** argv) {
                                                     {"forks_execs", forks_execs},
                                                     {"ends_by_threads", ends_by_threads},
                                                     {"cancels_threads", cancels_threads},
+                                                    {"captures_end_early", captures_end_early},
                                                     {"captures_own_stream", captures_own_stream},
                                                     {"ends_contexts", ends_contexts},
                                                     {"raw_forks", raw_forks},

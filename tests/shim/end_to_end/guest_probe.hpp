@@ -105,6 +105,7 @@ void ends_by_threads();
 void cancels_threads();
 void cancels_in_the_driver(const char* what);
 void captures_own_stream();
+void captures_end_early();
 void ends_contexts();
 void reader_gone();
 void raw_forks();

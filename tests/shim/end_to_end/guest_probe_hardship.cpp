@@ -175,6 +175,41 @@ void cancels_in_the_driver(const char* what) {
   goes_on(device, blocks);
 }
 
+// Captures that end with their stream or their context: launches are nobody's business any more.
+void captures_end_early() {
+  const Device device = start();
+  const CUdeviceptr memory = zeroed(kBlock);
+  const auto captured = [] {
+    CUstream stream = nullptr;
+    cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    say("begin", cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    return stream;
+  };
+  const auto launched = [&] {
+    cuCtxSetCurrent(device.context);
+    const std::uint64_t before = spillway_simulated_calls("cuStreamIsCapturing");
+    say("launch", launch_add_one(device, memory, kBlock));
+    say("asked", spillway_simulated_calls("cuStreamIsCapturing") - before);
+  };
+  say("destroy", cuStreamDestroy_v2(captured()));
+  launched();
+  CUcontext other = nullptr;
+  cuCtxCreate_v2(&other, 0, 0);
+  captured();
+  say("destroy", cuCtxDestroy_v2(other));
+  launched();
+  cuDevicePrimaryCtxRetain(&other, 0);
+  cuCtxSetCurrent(other);
+  captured();
+  say("reset", cuDevicePrimaryCtxReset_v2(0));
+  launched();
+  const CUstream stream = captured();
+  launched();
+  CUgraph graph = nullptr;
+  say("end", cuStreamEndCapture(stream, &graph));
+  launched();
+}
+
 // A capture on the thread's default stream: three launches that do not run, then two that do.
 void captures_own_stream() {
   const Device device = start();

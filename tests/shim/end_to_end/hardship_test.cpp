@@ -92,6 +92,21 @@ TEST(Hardship, AProgramWhoseThreadsHaveAllEndedEnds) {
   }
 }
 
+// The last launch but one is beside a capture.
+TEST(Hardship, CapturesEndWithTheirStreamsAndContexts) {
+  for (const char* mode : {"demand", "adaptive"}) {
+    SimulatedRun run = hardship({GUEST_PROBE, "captures_end_early"}, mode);
+    run.environment["SPILLWAY_CUPTI"] = "off";
+    run.environment["SPILLWAY_TELEMETRY_EVENTS"] = "off";
+    const SimulatedResult result = run_simulated(run);
+    const std::string launched = "launch: 0\nasked: 0\n";
+    EXPECT_EQ(result.process.out, "begin: 0\ndestroy: 0\n" + launched + "begin: 0\ndestroy: 0\n" + launched +
+                                      "begin: 0\nreset: 0\n" + launched + "begin: 0\nlaunch: 0\nasked: 1\nend: 0\n" +
+                                      launched + "end\n")
+        << result;
+  }
+}
+
 // Our waits and lines would be points of cancellation where the driver has none.
 TEST(Hardship, AThreadThatIsCancelledEndsAloneAndNotInTheMiddleOfOurs) {
   const SimulatedResult bare = run_simulated(hardship({GUEST_PROBE, "cancels_threads"}, ""));
