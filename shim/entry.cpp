@@ -1,5 +1,11 @@
 // The way in: what every exported symbol jumps to. One function a row, made from the hook list: guard against re-entry,
 // count, call the handler, and let nothing be thrown into the program.
+//
+// The program may cancel its threads. One that is in a handler that keeps books goes on to its end; one that is in the
+// driver, for a call that is only recorded or forwarded, ends there as without us.
+#include <cxxabi.h>
+#include <unwind.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -7,6 +13,7 @@
 #include "shim/handlers.hpp"
 #include "shim/process.hpp"
 #include "shim/thread_state.hpp"
+#include "shim/uncancelled.hpp"
 
 namespace spillway::shim {
 
@@ -21,17 +28,23 @@ CUresult missing_result() { return driver_found() ? CUDA_ERROR_NOT_FOUND : CUDA_
 
 // First call of a hook: find the driver, loading it if need be.
 [[gnu::noinline, gnu::cold]] void* find_real(HookId id) {
+  const Uncancelled held;
+  // A thread that is cancelled is unwound by another copy of the unwinder, which asks ours about our frames; ours knows
+  // the registers from its first use on, and would end the process before.
+  _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
   if (find_driver(Search::load)) watch_process();
   return real_address(id);
 }
 
-template <HookId id, class Function, HandlerFunction<Function>* handler>
+struct Cancellable {};
+
+template <class Cancelled, HookId id, class Function, HandlerFunction<Function>* handler>
 struct Entry;
-template <HookId id, class... Arguments, HandlerFunction<CUresult (*)(Arguments...)>* handler>
-struct Entry<id, CUresult (*)(Arguments...), handler> {
+template <class Cancelled, HookId id, class... Arguments, HandlerFunction<CUresult (*)(Arguments...)>* handler>
+struct Entry<Cancelled, id, CUresult (*)(Arguments...), handler> {
   using Function = CUresult (*)(Arguments...);
 
-  static CUresult call(Arguments... arguments) noexcept {
+  static CUresult call(Arguments... arguments) {
     void* address = real_address(id);
     if (address == nullptr) [[unlikely]] {
       address = find_real(id);
@@ -41,10 +54,13 @@ struct Entry<id, CUresult (*)(Arguments...), handler> {
     ThreadState& thread = this_thread;
     if (thread.depth != 0 || forked_child()) return real(arguments...);
     counts[index_of(id)].fetch_add(1, std::memory_order_relaxed);
+    [[maybe_unused]] const Cancelled in_the_handler{};
     const HookScope inside(thread);
     RealCall<Function> forward(id, real, __builtin_return_address(0));
     try {
       return handler(forward, arguments...);
+    } catch (abi::__forced_unwind&) {
+      throw;  // the thread's end; swallowed it would be the process's
     } catch (...) {
       return forward.answered() ? forward.result() : real(arguments...);
     }
@@ -62,7 +78,10 @@ static_assert(sizeof(Slots) == kHookCount * sizeof(void*));
 
 extern "C" constinit const Slots spillway_hook_slots{
 #define SPILLWAY_HOOK(symbol, base, version, variant, need, type, handler) \
-  &Entry<HookId::symbol, type, static_cast<HandlerFunction<type>*>(&handlers::handler)>::call,
+  &Entry<Uncancelled, HookId::symbol, type, static_cast<HandlerFunction<type>*>(&handlers::handler)>::call,
+#define SPILLWAY_RECORD(symbol, base, version, variant, need, type, handler) \
+  &Entry<Cancellable, HookId::symbol, type, static_cast<HandlerFunction<type>*>(&handlers::handler)>::call,
+#define SPILLWAY_PASS SPILLWAY_RECORD
 #include "shim/hook_list.def"
 };
 

@@ -14,6 +14,8 @@
 #include <ctime>
 #include <memory>
 
+#include "shim/uncancelled.hpp"
+
 namespace spillway::shim {
 
 namespace {
@@ -142,6 +144,7 @@ bool may_speak(LogPlace& place, std::uint64_t subject) noexcept {
 
 void write_log(LogLevel level, LogPlace& place, std::string_view text) noexcept {
   if (writing) return;
+  const Uncancelled held;
   writing = true;
   const int saved_errno = errno;
   try {

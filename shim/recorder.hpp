@@ -87,6 +87,22 @@ inline void publish(EventRing* ring, RecordHeader& header) {
   ring->commit(header.words);
 }
 
+// What acts before a call hears of its end too, also where the thread is cancelled in it.
+class Observed {
+ public:
+  Observed(LaunchObserver* observer, const RecordHeader& header) : observer_(observer) {
+    if (observer_ != nullptr) observer_->before_call(header);
+  }
+  ~Observed() {
+    if (observer_ != nullptr) observer_->after_call();
+  }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  LaunchObserver* observer_;
+};
+
 // `forward` of `not_made_here` makes no call: it was made before.
 enum class Forwarding : std::uint8_t { makes_the_call, not_made_here };
 
@@ -111,16 +127,17 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   LaunchTimer::Pair* pair = nullptr;
   if (forwarding == Forwarding::makes_the_call && (events & kTimesWanted) != 0) [[unlikely]]
     pair = time_record(*record, call);
-  LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
-  if (observer != nullptr) observer->before_call(record->header);
-  if (pair != nullptr) [[unlikely]]
-    LaunchTimer::begin(*pair);
-  const CUresult result = forward();  // the only place, so that it is not called as a function
-  if (pair != nullptr) [[unlikely]]
-    launch_timer().end(*pair, result);
-  if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) [[unlikely]]
-    mark_record(*record, call);
-  if (observer != nullptr) observer->after_call();
+  CUresult result = CUDA_SUCCESS;
+  {
+    const Observed observed(path.observer.load(std::memory_order_acquire), record->header);
+    if (pair != nullptr) [[unlikely]]
+      LaunchTimer::begin(*pair);
+    result = forward();  // the only place, so that it is not called as a function
+    if (pair != nullptr) [[unlikely]]
+      launch_timer().end(*pair, result);
+    if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) [[unlikely]]
+      mark_record(*record, call);
+  }
   if (result == CUDA_SUCCESS) {
     const NoHeapScope no_heap(thread);
     publish(ring, record->header);
@@ -146,15 +163,16 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
     if ((events & kTimesWanted) != 0) pair = launch_timer().take(stream, per_thread);
     if (pair != nullptr) record.ticket = LaunchTimer::ticket(*pair);
   }
-  LaunchObserver* observer = path.observer.load(std::memory_order_acquire);
-  if (observer != nullptr) observer->before_call(record.header);
-  if (pair != nullptr) LaunchTimer::begin(*pair);
-  const CUresult result = forward();
-  if (pair != nullptr) launch_timer().end(*pair, result);
+  CUresult result = CUDA_SUCCESS;
   MarkNumber mark = 0;
-  if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) mark = progress_marks().launched(stream, per_thread);
-  if constexpr (std::is_same_v<Record, GraphLaunchRecord>) record.mark = mark;
-  if (observer != nullptr) observer->after_call();
+  {
+    const Observed observed(path.observer.load(std::memory_order_acquire), record.header);
+    if (pair != nullptr) LaunchTimer::begin(*pair);
+    result = forward();
+    if (pair != nullptr) launch_timer().end(*pair, result);
+    if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) mark = progress_marks().launched(stream, per_thread);
+    if constexpr (std::is_same_v<Record, GraphLaunchRecord>) record.mark = mark;
+  }
   if (result != CUDA_SUCCESS) return result;
   const NoHeapScope no_heap(this_thread);
   if (std::uint64_t* at = ring->reserve(sizeof(Record) / 8)) {

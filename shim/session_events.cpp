@@ -7,6 +7,7 @@
 #include "shim/log.hpp"
 #include "shim/session.hpp"
 #include "shim/thread_state.hpp"
+#include "shim/uncancelled.hpp"
 
 namespace spillway::shim {
 
@@ -129,6 +130,7 @@ void Session::before_call(const RecordHeader& record) noexcept {
   if ((record.flags & kCapturing) != 0) return;
   // Told before the driver decides, a launch that it refuses for another reason than an empty grid counts all the same.
   if (record.kind == RecordKind::launch && reinterpret_cast<const LaunchRecord&>(record).threads == 0) return;
+  const Uncancelled held;
   try {
     take_turn();
     Work work;

@@ -109,6 +109,8 @@ void Adaptive::heard(const Event& event) {
     functions_.seen(function->function, function->name);
   if (const auto* timed = std::get_if<KernelTimed>(&event.body)) learn_time(*timed);
   if (const auto* mark = std::get_if<MarkPassed>(&event.body)) device_passed(*mark, event.time);
+  // What was freed may have been all that moved, and others have waited for its room.
+  if (std::holds_alternative<Freed>(event.body)) pump();
   sparse_.heard(event);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "shim/captures.hpp"
 #include "shim/deferred_frees.hpp"
 #include "shim/driver.hpp"
 #include "shim/handlers.hpp"
@@ -62,6 +63,7 @@ class ContextEnd {
     progress_marks().begin_context_end(context);
   }
   void done(CUresult result) {
+    if (result == CUDA_SUCCESS) open_captures().context_ended(context_);
     progress_marks().end_context_end(context_, result);
     launch_timer().end_context_end(context_, result);
     session_.end_context_end(allocations_, result);

@@ -1,5 +1,8 @@
 // The life of streams, and capture: launches that go into a graph do not run, and their records say so.
+#include "shim/captures.hpp"
+#include "shim/driver.hpp"
 #include "shim/handlers.hpp"
+#include "shim/handlers/calling_context.hpp"
 #include "shim/launch_path.hpp"
 #include "shim/pool_backing.hpp"
 #include "shim/session.hpp"
@@ -8,8 +11,16 @@ namespace spillway::shim::handlers {
 
 namespace {
 
-CUresult capture_begun(CUresult result) {
-  if (result == CUDA_SUCCESS) launch_path().captures.fetch_add(1, std::memory_order_relaxed);
+CUcontext context_of(CUstream stream) {
+  CUcontext context = nullptr;
+  const auto ask = driver().cuStreamGetCtx;
+  const bool special = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (special || ask == nullptr || ask(stream, &context) != CUDA_SUCCESS) return current_context();
+  return context;
+}
+
+CUresult capture_begun(CUresult result, CUstream stream, bool per_thread) {
+  if (result == CUDA_SUCCESS) open_captures().began(stream_word(stream, per_thread), context_of(stream));
   return result;
 }
 
@@ -22,28 +33,30 @@ CUresult destroy_stream(RealCall<PFN_cuStreamDestroy_v2000>& real, CUstream stre
     managed_pools().stream_gone(key);
     driver_backing().stream_gone(key);
   }
-  return real(stream);
+  const CUresult result = real(stream);
+  if (result == CUDA_SUCCESS) open_captures().ended(stream_word(stream, false));
+  return result;
 }
 
 CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10000>& real, CUstream stream) {
-  return capture_begun(real(stream));
+  return capture_begun(real(stream), stream, real.per_thread());
 }
 
 CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10010>& real, CUstream stream, CUstreamCaptureMode mode) {
-  return capture_begun(real(stream, mode));
+  return capture_begun(real(stream, mode), stream, real.per_thread());
 }
 
 CUresult begin_capture(RealCall<PFN_cuStreamBeginCaptureToGraph_v12030>& real, CUstream stream, CUgraph graph,
                        const CUgraphNode* dependencies, const CUgraphEdgeData* edges, std::size_t count,
                        CUstreamCaptureMode mode) {
-  return capture_begun(real(stream, graph, dependencies, edges, count, mode));
+  return capture_begun(real(stream, graph, dependencies, edges, count, mode), stream, real.per_thread());
 }
 
 CUresult end_capture(RealCall<PFN_cuStreamEndCapture_v10000>& real, CUstream stream, CUgraph* graph) {
   // An invalidated capture ends with an error, but it ends; a stream that captures nothing ends nothing.
   const bool ends = capture_status(stream, real.per_thread()) != CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult result = real(stream, graph);
-  if (ends) launch_path().captures.fetch_sub(1, std::memory_order_relaxed);
+  if (ends) open_captures().ended(stream_word(stream, real.per_thread()));
   return result;
 }
 

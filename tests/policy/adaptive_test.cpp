@@ -40,6 +40,35 @@ TEST(Graphs, AreLearnedWithinADozenReplays) {
     EXPECT_LE(replays_until_learned(count), 12) << count << " kernels";
 }
 
+// A plan's moves are open when what they move is freed, and others of the plan have been waiting for them.
+TEST(Plans, GoOnWhenWhatIsMovedIsFreed) {
+  Settings settings;
+  settings.device_budget = SizeOrShare{96_MiB};
+  for (const MoveOutcome outcome : {MoveOutcome::cancelled, MoveOutcome::done}) {
+    testing::ScriptedProgram program(settings, 64_GiB, 256_GiB);
+    const Address cold = program.allocate(96_MiB);
+    const Address hot = program.allocate(64_MiB);
+    const Address warm = program.allocate(64_MiB);
+    const Address small = program.allocate(4_MiB);
+    const auto step = [&] {
+      for (int use = 0; use < 4; ++use) program.launch({hot}, {1});
+      program.launch({warm}, {2});
+      program.launch({small}, {3});
+    };
+    int steps = 0;
+    for (; steps < 400 && program.open_moves() == 0; ++steps) step();
+    ASSERT_GT(program.open_moves(), 0U) << "no plan";
+    ASSERT_EQ(program.on_card(hot), 0_MiB);
+    program.free(cold, outcome);
+    for (int more = 0; more < 400; ++more) {
+      step();
+      program.finish_all();
+    }
+    EXPECT_EQ(program.on_card(hot), 64_MiB) << static_cast<int>(outcome);
+    EXPECT_LE(program.on_card(), 96_MiB);
+  }
+}
+
 // What is read by every block of a kernel comes last: activations, workspaces. The window is full of weights then.
 TEST(LateMemory, ThatIsSmallSendsLargerOnesOut) {
   Settings settings;

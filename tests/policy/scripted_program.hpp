@@ -54,10 +54,15 @@ class ScriptedProgram {
     return result.ok() ? address : Address{};
   }
 
-  void free(Address address) {
+  // `outcome`: of its moves that are open.
+  void free(Address address, MoveOutcome outcome = MoveOutcome::cancelled) {
     const AllocationId id = ids_.at(address);
     send(FreeRequested{id, {}});
+    std::vector<Decision> its;
+    std::copy_if(open_.begin(), open_.end(), std::back_inserter(its),
+                 [&](const Decision& decision) { return std::get<MoveRange>(decision.body).allocation == id; });
     std::erase_if(open_, [&](const Decision& d) { return std::get<MoveRange>(d.body).allocation == id; });
+    for (const Decision& decision : its) finish(decision, outcome);
     std::erase_if(on_card_, [&](const auto& chunk) { return chunk.first.first == id; });
     pages_.erase(id);
     send(Freed{id, {}});

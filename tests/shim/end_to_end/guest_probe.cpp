@@ -271,6 +271,7 @@ int main(int argc, char** argv) {
   if (name == "work") return work(argument), 0;
   if (name == "graph_replays") return graph_replays(argument), 0;
   if (name == "watched") return watched(argument), 0;
+  if (name == "cancels_in_the_driver") return cancels_in_the_driver(argument), 0;
   if (name == "loads_library") return loads_library(argument), 0;
   if (name == "library_memory") return library_memory(argument), 0;
   if (name == "error_reused") return error_reused(argument), 0;
@@ -314,6 +315,8 @@ int main(int argc, char** argv) {
                                                     {"forks_first", forks_first},
                                                     {"forks_execs", forks_execs},
                                                     {"ends_by_threads", ends_by_threads},
+                                                    {"cancels_threads", cancels_threads},
+                                                    {"captures_end_early", captures_end_early},
                                                     {"captures_own_stream", captures_own_stream},
                                                     {"ends_contexts", ends_contexts},
                                                     {"raw_forks", raw_forks},

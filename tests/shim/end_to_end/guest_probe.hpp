@@ -102,7 +102,10 @@ void pools_held_at_the_end();
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
 void ends_by_threads();
+void cancels_threads();
+void cancels_in_the_driver(const char* what);
 void captures_own_stream();
+void captures_end_early();
 void ends_contexts();
 void reader_gone();
 void raw_forks();

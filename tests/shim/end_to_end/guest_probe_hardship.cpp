@@ -7,9 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
@@ -69,6 +73,141 @@ void ends_by_threads() {
     say("free", cuMemFree_v2(memory));
   }).detach();
   pthread_exit(nullptr);
+}
+
+namespace {
+
+// A thread that is cancelled: before what it does, in which nothing of the driver's is a point of cancellation, or in
+// the driver.
+class Cancelled {
+ public:
+  template <class Work>
+  Cancelled(const Device& device, Work work) : context_(device.context), work_(work) {
+    pthread_create(&thread_, nullptr, run, this);
+  }
+  void before_its_work(const char* what) {
+    while (!ready_) continue;
+    end();
+    say(what, code_);
+  }
+  void during(const char* symbol, std::uint64_t calls) {
+    going_ = true;
+    while (spillway_simulated_calls(symbol) == calls) std::this_thread::yield();
+    end();
+  }
+
+ private:
+  static void* run(void* self) {
+    auto& own = *static_cast<Cancelled*>(self);
+    cuCtxSetCurrent(own.context_);
+    own.ready_ = true;
+    while (!own.going_) continue;
+    own.code_ = own.work_();
+    for (;;) pthread_testcancel();
+  }
+  void end() {
+    void* result = nullptr;
+    pthread_cancel(thread_);
+    going_ = true;
+    pthread_join(thread_, &result);
+    say("cancelled", static_cast<std::uint64_t>(result == PTHREAD_CANCELED));
+  }
+
+  CUcontext context_;
+  std::function<CUresult()> work_;  // says nothing: that would be a point of cancellation
+  CUresult code_ = CUDA_ERROR_UNKNOWN;
+  pthread_t thread_{};
+  std::atomic<bool> ready_{false};
+  std::atomic<bool> going_{false};
+};
+
+// More than the budget holds.
+std::vector<CUdeviceptr> zeroed_blocks() {
+  std::vector<CUdeviceptr> blocks(8);
+  for (CUdeviceptr& block : blocks) block = zeroed(kBlock);
+  return blocks;
+}
+
+// The others go on.
+void goes_on(const Device& device, std::vector<CUdeviceptr>& blocks) {
+  for (int round = 0; round < 3; ++round) {
+    for (const CUdeviceptr block : blocks) launch_add_one(device, block, kBlock);
+  }
+  cuCtxSynchronize();
+  for (const CUdeviceptr block : blocks) std::printf("value %g\n", static_cast<double>(first_value(block)));
+  CUdeviceptr small = 0;
+  say("small", cuMemAlloc_v2(&small, kMiB));
+  say("free", cuMemFree_v2(small));
+  for (const CUdeviceptr block : blocks) say("free", cuMemFree_v2(block));
+}
+
+}  // namespace
+
+void cancels_threads() {
+  const Device device = start();
+  std::vector<CUdeviceptr> blocks = zeroed_blocks();
+  CUdeviceptr memory = 0;
+  float value = -1;
+  const auto cancelled = [&](const char* what, auto work) { Cancelled(device, work).before_its_work(what); };
+  cancelled("alloc", [&] { return cuMemAlloc_v2(&memory, kBlock); });
+  cancelled("free", [&] { return cuMemFree_v2(memory); });
+  cancelled("pooled", [&] { return cuMemAllocAsync(&memory, kBlock, nullptr); });
+  cancelled("free", [&] { return cuMemFreeAsync(memory, nullptr); });
+  cancelled("launch", [&] { return launch_add_one(device, blocks[0], kBlock); });
+  cancelled("copy", [&] { return cuMemcpyDtoH_v2(&value, blocks[1], sizeof value); });
+  cancelled("too large", [&] { return cuMemAlloc_v2(&memory, std::size_t{1} << 45U); });
+  goes_on(device, blocks);
+}
+
+// In a call that does not come back.
+void cancels_in_the_driver(const char* what) {
+  const Device device = start();
+  std::vector<CUdeviceptr> blocks = zeroed_blocks();
+  const CUdeviceptr last = blocks.back();
+  const std::uint64_t calls = spillway_simulated_calls(what);
+  Cancelled(device, [&] {
+    float value = -1;
+    if (what == std::string_view("cuLaunchKernel")) return launch_add_one(device, last, kBlock);
+    if (what == std::string_view("cuMemFree_v2")) return cuMemFree_v2(last);
+    return cuMemcpyDtoH_v2(&value, last, sizeof value);
+  }).during(what, calls);
+  blocks.pop_back();
+  goes_on(device, blocks);
+}
+
+// Captures that end with their stream or their context: launches are nobody's business any more.
+void captures_end_early() {
+  const Device device = start();
+  const CUdeviceptr memory = zeroed(kBlock);
+  const auto captured = [] {
+    CUstream stream = nullptr;
+    cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    say("begin", cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    return stream;
+  };
+  const auto launched = [&] {
+    cuCtxSetCurrent(device.context);
+    const std::uint64_t before = spillway_simulated_calls("cuStreamIsCapturing");
+    say("launch", launch_add_one(device, memory, kBlock));
+    say("asked", spillway_simulated_calls("cuStreamIsCapturing") - before);
+  };
+  say("destroy", cuStreamDestroy_v2(captured()));
+  launched();
+  CUcontext other = nullptr;
+  cuCtxCreate_v2(&other, 0, 0);
+  captured();
+  say("destroy", cuCtxDestroy_v2(other));
+  launched();
+  cuDevicePrimaryCtxRetain(&other, 0);
+  cuCtxSetCurrent(other);
+  captured();
+  say("reset", cuDevicePrimaryCtxReset_v2(0));
+  launched();
+  const CUstream stream = captured();
+  launched();
+  CUgraph graph = nullptr;
+  say("end", cuStreamEndCapture(stream, &graph));
+  launched();
 }
 
 // A capture on the thread's default stream: three launches that do not run, then two that do.

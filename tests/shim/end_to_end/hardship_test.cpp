@@ -92,6 +92,56 @@ TEST(Hardship, AProgramWhoseThreadsHaveAllEndedEnds) {
   }
 }
 
+// The last launch but one is beside a capture.
+TEST(Hardship, CapturesEndWithTheirStreamsAndContexts) {
+  for (const char* mode : {"demand", "adaptive"}) {
+    SimulatedRun run = hardship({GUEST_PROBE, "captures_end_early"}, mode);
+    run.environment["SPILLWAY_CUPTI"] = "off";
+    run.environment["SPILLWAY_TELEMETRY_EVENTS"] = "off";
+    const SimulatedResult result = run_simulated(run);
+    const std::string launched = "launch: 0\nasked: 0\n";
+    EXPECT_EQ(result.process.out, "begin: 0\ndestroy: 0\n" + launched + "begin: 0\ndestroy: 0\n" + launched +
+                                      "begin: 0\nreset: 0\n" + launched + "begin: 0\nlaunch: 0\nasked: 1\nend: 0\n" +
+                                      launched + "end\n")
+        << result;
+  }
+}
+
+// Our waits and lines would be points of cancellation where the driver has none.
+TEST(Hardship, AThreadThatIsCancelledEndsAloneAndNotInTheMiddleOfOurs) {
+  const SimulatedResult bare = run_simulated(hardship({GUEST_PROBE, "cancels_threads"}, ""));
+  ASSERT_TRUE(bare.process.out.ends_with("\nend\n")) << bare;
+  for (const std::string& mode : all_modes()) {
+    const SimulatedResult with = run_simulated(hardship({GUEST_PROBE, "cancels_threads"}, mode));
+    EXPECT_EQ(with.process.out, bare.process.out) << with;
+    EXPECT_EQ(with.process.exit_code, 0) << with;
+    EXPECT_EQ(with.leaks(), bare.leaks()) << with.report.dump(1);
+  }
+}
+
+TEST(Hardship, AThreadThatIsCancelledInTheDriverKeepsNothingOfOurs) {
+  struct Call {
+    const char* symbol;
+    const char* delay;  // beyond all limits where it is to end in the call
+  };
+  for (const auto& [symbol, delay] :
+       {Call{"cuLaunchKernel", "600000ms"}, Call{"cuMemcpyDtoH_v2", "600000ms"}, Call{"cuMemFree_v2", "300ms"}}) {
+    for (const std::string& mode : all_modes()) {
+      SimulatedRun run = hardship({GUEST_PROBE, "cancels_in_the_driver", symbol}, "");
+      run.faults = std::string(symbol) + ":1:delay=" + delay;
+      run.environment["SPILLWAY_CUPTI"] = "off";  // the first call is the program's
+      const SimulatedResult bare = run_simulated(run);
+      run.mode = mode;
+      run.budget = "24MiB";
+      const SimulatedResult with = run_simulated(run);
+      EXPECT_THAT(bare.process.out, ::testing::StartsWith("cancelled: 1\nvalue 3\n")) << bare;
+      EXPECT_EQ(with.process.out, bare.process.out) << symbol << "\n" << with;
+      EXPECT_EQ(with.process.exit_code, 0) << with;
+      EXPECT_THAT(with.process.err, Not(HasSubstr("waited"))) << "for what the thread has kept";
+    }
+  }
+}
+
 TEST(Hardship, WhatIsCapturedOnTheThreadsOwnStreamDidNotRun) {
   for (const char* mode : {"demand", "adaptive"}) {
     SimulatedRun run = hardship({GUEST_PROBE, "captures_own_stream"}, mode);
