@@ -24,12 +24,11 @@ std::string size_remedy(std::string_view text, std::string_view otherwise) {
 }
 
 // A size without its unit that is too small to be meant in bytes; nothing if it is neither.
-Result bare_number(std::string_view text, Bytes bytes, double least_percent) {
+Result bare_number(std::string_view text, Bytes bytes) {
   const std::string meant = meant_unit(text);
   if (meant.empty()) return std::nullopt;
   const std::string number(trimmed(text));
-  const auto count = static_cast<double>(bytes.count());
-  const std::string share = count >= least_percent && count <= 100 ? quoted(number + "%") + " or " : std::string();
+  const std::string share = bytes.count() <= 100 ? quoted(number + "%") + " or " : std::string();
   return problem(number, kBareNumber, "did you mean " + share + quoted(meant) + "?");
 }
 
@@ -39,7 +38,7 @@ Result read_into(SizeOrShare& out, std::string_view text, Bytes least, double le
     return problem(trimmed(text), describe(reading.fault, "size"), size_remedy(text, kSizeRemedy));
   }
   if (const Bytes* bytes = std::get_if<Bytes>(&reading.value.value)) {
-    if (Result bare = bare_number(text, *bytes, least_percent)) return bare;
+    if (Result bare = bare_number(text, *bytes)) return bare;
     if (*bytes < least) {
       return problem(trimmed(text), "is below " + format_bytes(least),
                      "write at least " + write_bytes(least) + ", with its unit");

@@ -141,8 +141,8 @@ void Session::explain(const AllocationRequest& request, const Refusal& refusal, 
                  request.bytes >= policy::kChunk);
   if (refusal.rule != 0 && refusal.rule <= rules_seen_.size()) {
     const policy::trace::RuleSeen& rule = rules_seen_[refusal.rule - 1U];
-    answer.kept_plain_by = "rule " + (rule.name.empty() ? std::to_string(refusal.rule) : policy::quoted(rule.name)) +
-                           " (" + policy_file_ + ":" + std::to_string(rule.line) + ", backing = \"device\")";
+    answer.kept_plain_by = "rule " + policy::quoted(rule.name) + " (" + policy_file_ + ":" + std::to_string(rule.line) +
+                           ", backing = \"device\")";
   } else if (spillable && settings_.backing == policy::BackingMode::device) {
     answer.kept_plain_by = "memory.backing = \"device\" (--backing)";
   }

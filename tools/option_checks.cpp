@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +21,9 @@ std::string judged(const std::string& text, Number least, Number most, const cha
   if (error == std::errc::invalid_argument || end != text.data() + text.size() || none)
     return policy::quoted(text) + " is no " + kind + remedy;
   if (error == std::errc() && value >= least && value <= most) return {};
-  return policy::quoted(text) + " is too " + (error == std::errc() && value < least ? "small" : "large") + remedy;
+  // Of what is beyond the type from_chars tells no more than that.
+  const bool below = std::strtod(text.c_str(), nullptr) < static_cast<double>(least);
+  return policy::quoted(text) + " is too " + (below ? "small" : "large") + remedy;
 }
 
 std::string shortest(double value) {

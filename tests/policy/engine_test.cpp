@@ -239,6 +239,47 @@ TEST(Backing, WhatCanSpillIsManagedWherePlainMemoryFindsNoPlace) {
   }
 }
 
+// What is refused in any case sends nobody out for it.
+TEST(Backing, NothingLeavesForPlainMemoryThatIsBeyondTheBudget) {
+  ScriptedProgram program(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB);
+  program.allocate(900_MiB);
+  program.finish_all();
+  ASSERT_EQ(program.totals().resident, 900_MiB);
+  EXPECT_FALSE(program.allocate(1_GiB + 2_MiB, AllocationKind::stream_ordered));
+  EXPECT_EQ(program.last().back().cause.reason, Reason::device_budget);
+  EXPECT_EQ(count_moves(program.last(), Placement::host), 0U);
+}
+
+Rule rule_for(Bytes least, RuleAction action) {
+  Rule rule;
+  rule.name = "r";
+  rule.number = 1;
+  rule.match.size_least = least;
+  rule.action = action;
+  return rule;
+}
+
+// A refusal names the rule that keeps memory plain, and no other.
+TEST(Backing, ARefusalNamesTheRuleThatKeepsItPlain) {
+  RuleAction plain, host, managed;
+  plain.backing = Backing::device;
+  host.place = RulePlace::host;
+  managed.backing = Backing::managed;
+  for (const AllocationKind kind : {AllocationKind::linear, AllocationKind::stretchable}) {
+    ScriptedProgram kept(with(ModeName::arrival, 1_GiB), 64_GiB, 256_GiB, {rule_for(2_MiB, plain)});
+    EXPECT_FALSE(kept.allocate(2_GiB, kind));
+    EXPECT_EQ(kept.last().front().cause.rule, 1);
+  }
+  ScriptedProgram small(with(ModeName::arrival, 1_MiB), 64_GiB, 256_GiB, {rule_for(Bytes(), host)});
+  EXPECT_FALSE(small.allocate(Bytes(1536 * 1024)));
+  EXPECT_EQ(small.last().front().cause.rule, 0) << "too small to spill in any case";
+  Settings settings = with(ModeName::arrival, 1_GiB);
+  settings.spill_vmm = Switch::off;
+  ScriptedProgram mapped(settings, 64_GiB, 256_GiB, {rule_for(2_MiB, managed)});
+  EXPECT_FALSE(mapped.allocate(2_GiB, AllocationKind::stretchable));
+  EXPECT_EQ(mapped.last().front().cause.rule, 0) << "memory.spill_vmm keeps it plain";
+}
+
 TEST(Backing, OomFirstRefusesOnceBeforeAnythingSpills) {
   Settings settings = with(ModeName::arrival, 1_GiB);
   settings.oom_first = true;

@@ -165,6 +165,13 @@ INSTANTIATE_TEST_SUITE_P(
              "p.toml:3:1: rule 1: has no name; write name = \"...\", so that reports can name it",
              "p.toml:10:9: \"place = \\\"host\\\"\" is not TOML: cannot redefine existing string 'place' "
              "(key-value pair); keep one of the two"}},
+        FileMistake{
+            "NameAndActionLostToSyntaxErrors",
+            "[[rule]]\nname = big\nmatch = { order = 1 }\nplace = big\n",
+            {"p.toml:2:8: \"name = big\" is not TOML: could not determine value type (value); write text, sizes and "
+             "shares in quotes",
+             "p.toml:4:9: \"place = big\" is not TOML: could not determine value type (value); write text, sizes and "
+             "shares in quotes"}},
         FileMistake{"RuleWithoutNameThatIsNeverReached",
                     RULE("{ order = 1 }", "place = \"host\"") "[[rule]]\nmatch = { order = 1 }\nplace = \"host\"\n",
                     {"p.toml:5:1: rule 2: has no name; write name = \"...\", so that reports can name it",
@@ -386,6 +393,13 @@ INSTANTIATE_TEST_SUITE_P(
         FileMistake{"SizeIsBoolean",
                     RULE("{ size = true }", "place = \"host\""),
                     {"p.toml:3:18: rule \"r\": size: \"true\" is a truth value, not text" RANGE_REMEDY}},
+        FileMistake{"SizeEndIsBoolean",
+                    RULE("{ size = { min = true } }", "place = \"host\""),
+                    {"p.toml:3:26: rule \"r\": size: \"true\" is a truth value, not text; write a size in quotes, such "
+                     "as \"64MiB\""}},
+        FileMistake{"OrderIsBoolean",
+                    RULE("{ order = true }", "place = \"host\""),
+                    {"p.toml:3:19: rule \"r\": order: \"true\" is a truth value, not a whole number" ORDER_REMEDY}},
         FileMistake{"OrderZero",
                     RULE("{ order = 0 }", "place = \"host\""),
                     {"p.toml:3:19: rule \"r\": order: \"0\" is too small" ORDER_REMEDY}},

@@ -115,6 +115,11 @@ TEST(Command, AFlagWithoutItsValueIsNamed) {
   EXPECT_THAT(run({"run", "--trace"}).err, HasSubstr("--trace needs a value (text); write it behind the flag; see"));
   EXPECT_THAT(run({"doctor", "--time-limit", "--", "true"}).err, HasSubstr("--time-limit needs a value (seconds)"));
   EXPECT_THAT(run({"plan", "x.swt", "--device-budget", "--"}).err, HasSubstr("--device-budget needs a value (size"));
+  // What takes no value, has its own, or is no flag: the words behind "--" count.
+  EXPECT_THAT(run({"plan", "--device-budget", "1GiB", "--", "none.swt"}).err, HasSubstr("none.swt: cannot be opened"));
+  EXPECT_THAT(run({"plan", "--device-budget", "1GiB", "--json", "--", "none.swt"}).err,
+              HasSubstr("none.swt: cannot be opened"));
+  EXPECT_THAT(run({"plan", "--device-budget", "1GiB", "trace", "--", "more"}).err, HasSubstr("more"));
 }
 
 TEST(Command, FlagsHaveTheirMistakesNamedWithARemedy) {
@@ -142,8 +147,24 @@ TEST(Command, FlagsHaveTheirMistakesNamedWithARemedy) {
   EXPECT_THAT(says({"view", "x", "--serve", "--port", "80000"}), HasSubstr("--port: \"80000\" is too large; write"));
   EXPECT_THAT(says({"top", "x", "--interval", "0"}),
               HasSubstr("--interval: \"0\" is too small; write a number from 0.05 to 3600; see"));
-  EXPECT_THAT(says({"top", "x", "--interval", "nan"}), HasSubstr("--interval: \"nan\" is"));
+  EXPECT_THAT(says({"top", "x", "--interval", "nan"}),
+              HasSubstr("--interval: \"nan\" is no number; write a number from 0.05 to 3600; see"));
+  EXPECT_THAT(says({"stats", "x", "--top", ""}), HasSubstr("--top: \"\" is no whole number; write"));
+  EXPECT_THAT(says({"stats", "x", "--top", "99999999999999999999"}), HasSubstr("9999\" is too large; write"));
+  EXPECT_THAT(says({"stats", "x", "--top", "-99999999999999999999"}), HasSubstr("9999\" is too small; write"));
+  EXPECT_THAT(says({"top", "x", "--interval", "1e-400"}), HasSubstr("\"1e-400\" is too small; write"));
+  EXPECT_THAT(says({"top", "x", "--interval", "1e400"}), HasSubstr("\"1e400\" is too large; write"));
+  for (const std::string good : {"0", "1000000"})
+    EXPECT_THAT(run_process({SPILLWAY_COMMAND, "stats", "none.swt", "--top", good}).err,
+                HasSubstr("none.swt: cannot be opened"))
+        << good;
+  EXPECT_THAT(says({"top", "x", "--top", "1001"}), HasSubstr("--top: \"1001\" is too large; write"));
+  EXPECT_THAT(says({"view", "x", "--open", "maybe"}), HasSubstr("--open: \"maybe\" is not one of: yes, no; write"));
+  EXPECT_THAT(says({"doctor", "--time-limit", "0", "--", "true"}),
+              HasSubstr("--time-limit: \"0\" is too small; write"));
   EXPECT_THAT(says({"completion", "tcsh"}), HasSubstr("\"tcsh\" is not one of: bash, zsh, fish, man"));
+  EXPECT_EQ(says({"stats", "x", "--tpo", "3"}),
+            "spillway: unknown flag \"--tpo\"; did you mean --top?; see `spillway stats --help`\n");
 }
 
 TEST(Command, VersionIsPrinted) {

@@ -279,6 +279,33 @@ TEST_F(ReplayCommandTest, ModeOffHasNoBound) {
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("least for off")));
 }
 
+TEST(Replay, TheRowOfModeOffIsComparedWithNoBound) {
+  const TraceEvents events = trace();
+  std::vector<NamedReplay> one = {replays(events).front()};
+  const auto ratios = [&] {
+    const std::string text = replay_text(events, one);
+    return std::count(text.begin(), text.end(), 'x') -
+           std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("budget")), 'x');
+  };
+  const auto with_bound = ratios();
+  one.front().policy.settings.mode = policy::ModeName::off;
+  EXPECT_EQ(ratios(), with_bound - 2) << replay_text(events, one);
+}
+
+// Both figures stand in the page; that the one is of the whole run is said where it shows.
+TEST(Replay, APeakAboveTheWindowOfTheBoundIsExplained) {
+  std::vector<NamedReplay> all(3);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].name = i == 0 ? "adaptive" : i == 1 ? "arrival" : "off";
+    all[i].result.window = policy::Bytes(100);
+    all[i].result.resident_peak = policy::Bytes(i == 1 ? 100 : 101);
+  }
+  all[2].policy.settings.mode = policy::ModeName::off;
+  EXPECT_THAT(replay_text(trace(), all), HasSubstr("\npeak: of the whole run; for adaptive it is above the window"));
+  all[0].result.resident_peak = policy::Bytes(100);
+  EXPECT_THAT(replay_text(trace(), all), ::testing::Not(HasSubstr("peak: of the whole run")));
+}
+
 TEST_F(ReplayCommandTest, APlanKeepsTheOneThatWasThere) {
   put("run.swt", tests::training_trace());
   const std::vector<std::string> command = {"plan", "run.swt", "--device-budget", "90%", "-o", "plan.toml"};
@@ -292,6 +319,40 @@ TEST_F(ReplayCommandTest, APlanKeepsTheOneThatWasThere) {
     const std::string text{std::istreambuf_iterator<char>(kept), {}};
     EXPECT_THAT(text, ::testing::EndsWith("# mine, " + name + "\n"));
   }
+}
+
+TEST_F(ReplayCommandTest, WhereAPlanCannotBeKeptItIsNotReplaced) {
+  put("run.swt", tests::training_trace());
+  const auto plan = [this](const std::string& output) {
+    return spillway({"plan", "run.swt", "--device-budget", "90%", "-o", output});
+  };
+  // With ".old" the name is longer than a file system takes.
+  const std::string name = std::string(249, 'n') + ".toml";
+  ASSERT_EQ(plan("plan.toml").exit_code, 0);
+  std::ofstream(folder_ / name) << text("plan.toml") << "# mine\n";
+  const std::string before = text(name);
+  const auto refused = plan(name);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr(name + ": would be replaced, and cannot be kept as " + name +
+                                     ".old: File name too long; name another file with -o\n"));
+  EXPECT_EQ(text(name), before);
+}
+
+TEST_F(ReplayCommandTest, WhatIsNoOtherPlanIsNotKept) {
+  put("run.swt", tests::training_trace());
+  const auto plan = [this](const std::string& output) {
+    const auto result = spillway({"plan", "run.swt", "--device-budget", "90%", "-o", output});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.err;
+  };
+  put("empty.toml", {});
+  EXPECT_THAT(plan("empty.toml"), ::testing::Not(HasSubstr("kept")));
+  std::ofstream(folder_ / "-") << text("empty.toml") << "# mine\n";
+  EXPECT_THAT(plan("-"), ::testing::Not(HasSubstr("kept"))) << "standard output";
+  // A name that is taken, if by a link to nothing.
+  std::filesystem::create_symlink("nothing", folder_ / "empty.toml.old");
+  std::ofstream(folder_ / "empty.toml", std::ios::app) << "# mine\n";
+  EXPECT_THAT(plan("empty.toml"), HasSubstr("is kept as empty.toml.1.old\n"));
 }
 
 // What a recorded run knew by its times a replay does not know: its probes are in the trace.

@@ -272,6 +272,11 @@ TEST_F(RunTest, TheOtherVariablesOfASimulatedDeviceAreCheckedBeforeTheProgramSta
   EXPECT_EQ(said("SPILLWAY_SIMULATED_DEVICES", "99"),
             "spillway: SPILLWAY_SIMULATED_DEVICES=\"99\": give a number of devices from 0 to 8\n");
   EXPECT_THAT(said("SPILLWAY_SIMULATED_NO_MANAGED", "yes"), HasSubstr("give 0 or 1"));
+  EXPECT_THAT(said("SPILLWAY_SIMULATED_NO_MANAGED", "1x"), HasSubstr("give 0 or 1"));
+  EXPECT_THAT(said("SPILLWAY_SIMULATED_NO_HOST_NUMA", "99999999999999999999"), HasSubstr("give 0 or 1"));
+  EXPECT_THAT(said("SPILLWAY_SIMULATED_DRIVER_VERSION", "10999"), HasSubstr("from 11000 to 13000"));
+  EXPECT_THAT(said("SPILLWAY_SIMULATED_SOMETHING_ELSE", "1"),
+              HasSubstr("is no variable of the simulated device; unset it\n"));
   EXPECT_EQ(said("SPILLWAY_SIMULATED_KERNEL", "x.so"),
             "spillway: SPILLWAY_SIMULATED_KERNEL: is no variable of the simulated device; did you mean "
             "SPILLWAY_SIMULATED_KERNELS?\n");

@@ -226,6 +226,14 @@ TEST(OneRun, OneProgramAfterAnotherIsNoted) {
   EXPECT_EQ(different_programs(both).value_or(""),
             "note: b.swt began after a.swt had ended; totals add up both, so name the traces of one run if they are of "
             "two");
+  // In any order: which was first is told by the clock.
+  std::swap(both[0], both[1]);
+  both[0].duration = policy::Nanoseconds(1'000'000'000);
+  EXPECT_THAT(different_programs(both).value_or(""), ::testing::StartsWith("note: b.swt began after a.swt had ended"));
+  both[1].duration = policy::Nanoseconds(9'000'000'000);
+  EXPECT_EQ(different_programs(both), std::nullopt) << "the second began amid the first";
+  both[1].duration = policy::Nanoseconds(5'000'000'000);
+  std::swap(both[0], both[1]);
   both[1].header.start = "2026-11-29T12:00:06Z";
   EXPECT_EQ(different_programs(both), std::nullopt) << "perhaps before the end: both are whole seconds";
   both[1].header.start = "2026-11-29T12:00:08Z";

@@ -180,6 +180,7 @@ TEST(DoctorOfAProgram, WhatCannotBeServedIsSaid) {
   EXPECT_THAT(none["verdict"].get<std::string>(), StartsWith("No CUDA call was seen"));
   const auto fails = examined({"sh", "-c", std::string(GUEST_PROBE) + " launches; exit 3"}, 1);
   EXPECT_EQ(fails["ended"], "ended with exit code 3");
+  EXPECT_THAT(fails["verdict"].get<std::string>(), HasSubstr("Each of its kernels needs a host twin there"));
   EXPECT_GT(fails["launches"], 0);
   const auto crashes = examined({GUEST_PROBE, "ends", "abort"}, 1);
   EXPECT_EQ(crashes["ended"], "ended by signal SIGABRT") << crashes.dump(1);

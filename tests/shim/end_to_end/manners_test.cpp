@@ -299,6 +299,26 @@ TEST_P(EachMode, WhatIsKeptPlainIsPromisedNoHostMemoryAndTheRefusalNamesWhoKeeps
   EXPECT_THAT(run_simulated(by_rule).process.err, testing::Not(HasSubstr("host none")));
 }
 
+TEST_P(EachMode, RefusalsForTheHostNameTheBudgetWhereItIsBelowWhatThereIs) {
+  SimulatedRun run = probe("far_too_much", mode_);
+  for (const auto& [budget, part] : std::vector<std::pair<std::string, std::string>>{
+           {"100%", " of host memory that there are; end what else"},
+           {"99%", " over the host budget (memory.host_budget); raise it, or end what else uses host memory\n"}}) {
+    run.environment["SPILLWAY_HOST_BUDGET"] = budget;
+    EXPECT_THAT(run_simulated(run).process.err, HasSubstr(part)) << budget;
+  }
+}
+
+// A budget for the host beyond the machine is no reason to speak of the host where the device is full.
+TEST_P(EachMode, RefusalsForTheDeviceNameTheDevice) {
+  SimulatedRun run = probe("mapped", mode_);
+  run.environment["SPILLWAY_BACKING"] = "device";
+  run.environment["SPILLWAY_HOST_BUDGET"] = "512TiB";
+  EXPECT_THAT(run_simulated(run).process.err,
+              HasSubstr(" over the device budget (memory.device_budget); raise it, or let the memory spill: "
+                        "memory.backing = \"device\" (--backing) keeps it plain\n"));
+}
+
 TEST(Settings, AMisspeltVariableIsNamedOnceWithTheNearest) {
   SimulatedRun run = probe("frees", "arrival");
   run.environment["SPILLWAY_WINDWO"] = "3MiB";

@@ -80,6 +80,7 @@ TEST_F(ProbeTest, MeasuresTheVirtualClockAndSaysSo) {
   const auto text = probe({});
   EXPECT_THAT(text.out, HasSubstr("Simulated device: these figures are its virtual clock's"));
   EXPECT_THAT(text.out, EndsWith("\nNot kept: these costs are a model's; --save keeps them.\n"));
+  EXPECT_THAT(probe({"--no-save"}).out, EndsWith("\nNot kept, as --no-save says.\n"));
 }
 
 TEST_F(ProbeTest, TakesAQuarterOfTheCardAndGivesItBack) {
