@@ -75,6 +75,7 @@ TEST_P(Room, WhatWasToLeaveAndIsFreedFirstIsAskedForAnew) {
 TEST_P(Room, WhatCanSpillIsNeverRefusedForWhatOtherThreadsGiveBack) {
   SimulatedRun run = probe_refused("churns", GetParam(), "");
   run.traced = true;
+  run.seconds_limit = 120;  // 2,400 requests one after the other, each with its moves
   const SimulatedResult result = run_simulated(run);
   EXPECT_EQ(result.process.out, "refused: 0\nend\n") << result;
   EXPECT_LE(result.resident_peak(), 60 * kMiB + kProgramsContext) << result;
