@@ -117,6 +117,40 @@ TEST(Command, AFlagWithoutItsValueIsNamed) {
   EXPECT_THAT(run({"plan", "x.swt", "--device-budget", "--"}).err, HasSubstr("--device-budget needs a value (size"));
 }
 
+// Nor must it take the flag behind it: `run --trace --summary` would write a trace called "--summary".
+TEST(Command, AFlagDoesNotTakeTheNextOneForItsValue) {
+  const auto said = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    const auto result = run_process(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_THAT(said({"run", "--trace", "--summary", "--", "true"}), HasSubstr("spillway: --trace needs a value (text)"));
+  EXPECT_THAT(said({"run", "--mode", "--trace=x.swt", "true"}), HasSubstr("spillway: --mode needs a value ("));
+  EXPECT_THAT(said({"doctor", "--time-limit", "--simulated", "--", "true"}), HasSubstr("--time-limit needs a value"));
+  EXPECT_THAT(
+      said({"plan", "x.swt", "--device-budget", "48MiB", "-o", "--json"}),
+      HasSubstr("spillway: --output needs a value (FILE); write it behind the flag; see `spillway plan --help`"));
+  EXPECT_THAT(said({"export", "x.swt", "--format", "csv", "-o", "--from", "1s"}), HasSubstr("--output needs a value"));
+  EXPECT_THAT(said({"replay", "x.swt", "--compare", "--json"}), HasSubstr("--compare needs a value ("));
+}
+
+// "--flag=" is a value as well, the empty one: what follows is not taken for it.
+TEST(Command, NothingBehindTheEqualsSignIsTheEmptyValue) {
+  const auto said = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    return run_process(arguments).err;
+  };
+  EXPECT_THAT(said({"stats", "--top=", "5", "x.swt"}), HasSubstr("--top: \"\" is no whole number"));
+  EXPECT_THAT(said({"doctor", "--time-limit=", "--simulated", "--", "true"}),
+              HasSubstr("--time-limit: \"\" is no whole"));
+  EXPECT_THAT(said({"plan", "x.swt", "--device-budget=", "--json"}),
+              HasSubstr("--device-budget: the value is empty; write"));
+  EXPECT_THAT(said({"stats", "x.swt", "--by="}), HasSubstr("--by: \"\" is not one of"));
+  EXPECT_THAT(said({"stats", "x.swt", "--", "--by="}), HasSubstr("--by="));
+}
+
 TEST(Command, FlagsHaveTheirMistakesNamedWithARemedy) {
   const auto says = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
