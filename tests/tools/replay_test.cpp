@@ -341,6 +341,32 @@ TEST_F(ReplayCommandTest, APlanKeepsTheSettingsOfTheRecordedRun) {
   EXPECT_EQ(spillway({"check", "plan.toml"}).exit_code, 0);
 }
 
+TEST_F(ReplayCommandTest, AProgramThatEndedForWantOfMemoryBeforeItsFirstLaunchIsSaidToHave) {
+  const auto said = [this](const std::string& mode, std::uint64_t host_mib, std::int32_t code) {
+    policy::trace::TraceHeader header;
+    header.settings = {{"policy.mode", mode}};
+    tests::TraceMaker maker(header);
+    maker.event(policy::HostMemorySeen{policy::Bytes(host_mib << 20)});
+    const policy::Bytes card(std::uint64_t{32} << 20);
+    maker.event(policy::DeviceSeen{{0}, {}, card, card, true, "card"});
+    const policy::Bytes asked(std::uint64_t{64} << 20);
+    maker.event(policy::AllocationRequested{{1}, {0}, asked, policy::AllocationKind::linear, {}, {}, false});
+    maker.event(policy::AllocationSettled{{1}, {}, asked, policy::Backing::device, {code}});
+    put("run.swt", maker.finish());
+    const auto result = spillway({"replay", "run.swt"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(spillway({"plan", "run.swt", "--device-budget", "16MiB"}).err, result.err);
+    return result.err;
+  };
+  const std::string refused =
+      "spillway: run.swt: no launch in this trace: the program was refused 64 MiB (cudaMalloc, 2 MiB and more) beside "
+      "0 B in use before its first launch; ";
+  EXPECT_EQ(said("off", 256, 2), refused + "record it without --mode off, where that spills\n");
+  EXPECT_EQ(said("off", 16, 2), refused + "`spillway doctor -- program` says what it needs\n");
+  EXPECT_EQ(said("adaptive", 256, 2), refused + "`spillway doctor -- program` says what it needs\n");
+  EXPECT_EQ(said("off", 256, 1), "spillway: run.swt: no launch in this trace; record one with spillway run --trace\n");
+}
+
 TEST_F(ReplayCommandTest, ALaunchThatThereIsNotIsNamedWithThoseThereAre) {
   put("run.swt", tests::training_trace());
   const auto complaint = [this](const std::string& launch) {
