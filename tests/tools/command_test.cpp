@@ -151,6 +151,23 @@ TEST(Command, NothingBehindTheEqualsSignIsTheEmptyValue) {
   EXPECT_THAT(said({"stats", "x.swt", "--", "--by="}), HasSubstr("--by="));
 }
 
+TEST(Command, HelpIsACommandAsWell) {
+  const auto run = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    return run_process(arguments);
+  };
+  EXPECT_EQ(run({"help"}).exit_code, 0);
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "stats"}).exit_code, 0);
+  EXPECT_EQ(run({"help", "stats"}).out, run({"stats", "--help"}).out);
+  EXPECT_EQ(run({"help", "run"}).out, run({"run", "--help"}).out);
+  const auto unknown = run({"help", "stast"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_EQ(unknown.err, "spillway: unknown command \"stast\"; did you mean stats?; see `spillway --help`\n");
+  EXPECT_THAT(run({"--verison"}).err, HasSubstr("spillway: unknown flag \"--verison\"; did you mean --version?; see"));
+  EXPECT_THAT(run({"--hlep", "run"}).err, HasSubstr("unknown flag \"--hlep\"; did you mean --help?; see"));
+}
+
 TEST(Command, FlagsHaveTheirMistakesNamedWithARemedy) {
   const auto says = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
