@@ -42,6 +42,9 @@ struct CommandRow {
 
 std::span<const CommandRow> command_table();
 
+// "spillway help [COMMAND]" is "spillway [COMMAND] --help", and in no table.
+inline constexpr const char* kHelpCommand = "help";
+
 // One line on stderr: "spillway: " and the text, in which control characters (of a file's name) are shown as \x1b.
 // Returns `code`, for `return complain(...)`.
 int complain(const std::string& text, int code = kUsageMistake);

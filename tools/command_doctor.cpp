@@ -84,6 +84,12 @@ constexpr const char* kNothingSeen =
     "No CUDA call was seen: the program made none, or what made them was not intercepted (a child started without "
     "LD_PRELOAD, a setuid or static program).";
 
+constexpr const char* kEndedUnseen = "The time limit ended it before its first CUDA call; give a longer --time-limit.";
+
+constexpr const char* kEndedBeforeLarge =
+    "Nothing of what was seen can spill, but the time limit ended it: give a longer --time-limit if it asks for large "
+    "memory later.";
+
 constexpr const char* kNoDriver =
     "No CUDA call was seen, and no CUDA driver (libcuda.so.1) is found here, so the program saw no GPU; --simulated "
     "runs "
@@ -166,8 +172,14 @@ class DoctorCommand : public Command {
                       "; check that it can be started without spillway");
     }
     ProgramUse use;
+    use.stopped = limited.stopped;
     for (const std::string& path : list_traces({folder.path()}).paths) add_trace(use, path);
     return report(limited, use);
+  }
+
+  [[nodiscard]] const char* nothing_seen(const LimitedEnding& limited) const {
+    if (!simulated_ && !driver_is_there()) return kNoDriver;
+    return limited.stopped ? kEndedUnseen : kNothingSeen;
   }
 
   int report(const LimitedEnding& limited, const ProgramUse& use) const {
@@ -179,12 +191,12 @@ class DoctorCommand : public Command {
         std::any_of(use.devices.begin(), use.devices.end(), [](const auto& entry) { return entry.second.rescued(); });
     const bool servable = seen && spills && (rescued || ran_well(limited));
     const std::string verdict =
-        !seen     ? (simulated_ || driver_is_there() ? kNothingSeen : kNoDriver)
+        !seen     ? nothing_seen(limited)
         : rescued ? "It ran out of device memory where Spillway would have spilled: this program "
                     "can be served. What it does with more memory was not seen."
         : !ran_well(limited)
             ? (simulated_ ? kNotOnSimulated : "The program did not run well: check that it does without spillway.")
-        : !spills ? "Nothing of what was seen can spill."
+        : !spills ? (limited.stopped ? kEndedBeforeLarge : "Nothing of what was seen can spill.")
                   : "This program can be served.";
     const std::string ended = ending_text(limited, seconds_);
     for (const std::string& problem : use.problems) complain(problem, kFailure);

@@ -10,6 +10,11 @@ bool takes_value(const CLI::App& command, const std::string& word) {
   return flag != nullptr && flag->get_items_expected_max() > 0;
 }
 
+// Whether the word is a flag of the command, with or without "=" and a value.
+bool is_flag(const CLI::App& command, const std::string& word) {
+  return word.starts_with("-") && command.get_option_no_throw(word.substr(0, word.find('='))) != nullptr;
+}
+
 // Where the program begins: after "--", or at the first word that is neither a flag of ours nor the value of one. "--"
 // is no value: before it stands a flag that lacks its own.
 std::size_t program_start(const CLI::App& command, const std::vector<std::string>& arguments) {
@@ -22,11 +27,19 @@ std::size_t program_start(const CLI::App& command, const std::vector<std::string
   return std::min(at, arguments.size());
 }
 
-// Ends the words at a flag that "--" keeps from its value, which CLI11 would take "--" for.
-void end_at_missing_value(const CLI::App& command, std::vector<std::string>& arguments) {
-  for (std::size_t at = 1; at + 1 < arguments.size(); ++at) {
-    if (arguments[at] == "--") return;
-    if (arguments[at + 1] == "--" && takes_value(command, arguments[at])) arguments.resize(at + 1);
+// What CLI11 would take for a value that is none: of "--flag=", whose value is empty, the next word; and of a flag
+// without its value "--" or another flag, so that the words end there.
+void mark_values(const CLI::App& command, std::vector<std::string>& arguments) {
+  for (std::size_t at = 1; at < arguments.size() && arguments[at] != "--"; ++at) {
+    std::string& word = arguments[at];
+    if (word.ends_with('=') && takes_value(command, word.substr(0, word.size() - 1))) {
+      word.pop_back();
+      arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(++at), std::string());
+    } else if (takes_value(command, word) && at + 1 < arguments.size()) {
+      const std::string& next = arguments[at + 1];
+      if (next == "--" || is_flag(command, next)) arguments.resize(at + 1);
+      ++at;
+    }
   }
 }
 
@@ -70,14 +83,13 @@ void CommandLine::parse(std::vector<std::string> arguments) {
   const auto table = command_table();
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (arguments.empty() || arguments.front() != table[i].name) continue;
-    if (table[i].takes != Takes::program) {
-      end_at_missing_value(*commands[i].first, arguments);
-      continue;
+    if (table[i].takes == Takes::program) {
+      const std::size_t end = program_start(*commands[i].first, arguments);
+      const std::size_t start = end < arguments.size() && arguments[end] == "--" ? end + 1 : end;
+      commands[i].second->set_program({arguments.begin() + static_cast<std::ptrdiff_t>(start), arguments.end()});
+      arguments.resize(end);
     }
-    const std::size_t end = program_start(*commands[i].first, arguments);
-    const std::size_t start = end < arguments.size() && arguments[end] == "--" ? end + 1 : end;
-    commands[i].second->set_program({arguments.begin() + static_cast<std::ptrdiff_t>(start), arguments.end()});
-    arguments.resize(end);
+    mark_values(*commands[i].first, arguments);
   }
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(std::move(arguments));

@@ -30,8 +30,8 @@ class PlanCommand : public Command {
   }
 
   int run() override {
-    policy::Settings settings;
-    if (const auto problem = policy::set_setting(settings, "memory.device_budget", budget_, "--device-budget")) {
+    policy::Settings asked;
+    if (const auto problem = policy::set_setting(asked, "memory.device_budget", budget_, "--device-budget")) {
       return complain(problem->sentence());
     }
     if (const auto problem = output_problem()) return complain(*problem);
@@ -42,6 +42,10 @@ class PlanCommand : public Command {
       complain(line, kSuccess);
     if (!trace.costs.problem.empty()) complain(trace.costs.problem, kSuccess);
     if (trace.launches == 0) return complain(no_launch(trace_, trace), kFailure);
+    // The next run is as the recorded one, but for what the plan decides.
+    policy::Settings settings = trace.settings;
+    settings.mode = policy::ModeName::adaptive;
+    settings.device_budget = asked.device_budget;
     ReplayRequest request;
     request.budget = settings.device_budget;
     request.keep = policy::ReplayOptions::Keep::decisions;

@@ -47,11 +47,26 @@ bool wants_host(const Rule& rule) {
   return rule.action.place == RulePlace::host || rule.action.place == RulePlace::stream;
 }
 
+// Of what only launches tell, the first that the rule goes by.
+const char* told_by_launches(const RuleMatch& match) {
+  if (!match.kernel.empty()) return "a kernel";
+  return !match.arguments.empty() ? "an argument" : "a class";
+}
+
 // What reads it and what does not, for one rule.
 void of_rule(const Rule& rule, const Settings& settings, std::vector<std::string>& notes) {
   const auto note = [&](const std::string& what) { notes.push_back(named(rule) + ": " + what); };
   if (rule.action.read_only) note("read_only has no effect yet");
+  if (rule.match.size_most < kChunk) {
+    notes.push_back(named(rule) + " never acts: memory below " + format_bytes(kChunk) +
+                    " is always plain device memory; let its size go beyond, or remove the rule");
+    return;
+  }
   if (settings.mode == ModeName::off) return;
+  if (settings.mode != ModeName::adaptive && !rule.match.known_at_allocation()) {
+    notes.push_back(named(rule) + " never acts: only mode adaptive goes by " + told_by_launches(rule.match));
+    return;
+  }
   if (wants_host(rule)) {
     const std::string place = rule.action.place == RulePlace::host ? "place = \"host\"" : "place = \"stream\"";
     if (settings.backing == BackingMode::device && rule.action.backing != Backing::managed)

@@ -43,22 +43,27 @@ int finish(int code) {
   return complain("cannot write the output: " + std::string(std::strerror(errno)), code == kSuccess ? kFailure : code);
 }
 
-int run_command_line(int argc, char** argv) {
+int run_command_line(std::vector<std::string> words) {
+  if (!words.empty() && words.front() == kHelpCommand) {
+    words.erase(words.begin());
+    words.insert(words.begin() + (words.empty() ? 0 : 1), "--help");
+  }
   CommandLine line;
   try {
-    line.parse({argv + 1, argv + argc});
+    line.parse(words);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = line.app.get_subcommands();
-    if (chosen.empty() && argv[1][0] != '-') return unknown_command(argv[1]);
+    if (chosen.empty() && !words.front().starts_with('-')) return unknown_command(words.front());
     print(help_page(chosen.empty() ? line.app.help() : chosen.front()->help()));
     return kSuccess;
   } catch (const CLI::CallForVersion&) {
-    if (argv[1][0] != '-') return unknown_command(argv[1]);
-    if (argc > 2) return complain("unknown argument " + spillway::policy::quoted(argv[2]) + "; see `spillway --help`");
+    if (!words.front().starts_with('-')) return unknown_command(words.front());
+    if (words.size() > 1)
+      return complain("unknown argument " + spillway::policy::quoted(words[1]) + "; see `spillway --help`");
     print("spillway " SPILLWAY_VERSION "\n");
     return kSuccess;
   } catch (const CLI::ParseError& error) {
-    return usage_mistake(line.app, error, {argv + 1, argv + argc});
+    return usage_mistake(line.app, error, words);
   }
   return line.chosen()->run();
 }
@@ -68,7 +73,7 @@ int run_command_line(int argc, char** argv) {
 int main(int argc, char** argv) {
   survive_closed_pipes();
   try {
-    return finish(run_command_line(argc, argv));
+    return finish(run_command_line({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
     return complain(std::string("unexpected failure: ") + error.what(), kFailure);
   }

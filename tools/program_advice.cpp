@@ -70,7 +70,8 @@ void budgets(const ProgramUse& use, std::vector<Advice>& advice) {
     }
     if (device.refused) advice.push_back(on_refusal(device, where));
     if (!device.spills()) {
-      advice.push_back({"", where + "nothing of what was seen can spill; Spillway is of no use here"});
+      advice.push_back({"", where + (use.stopped ? "nothing of what was seen before the time limit can spill"
+                                                 : "nothing of what was seen can spill; Spillway is of no use here")});
       continue;
     }
     if (!device.ran_out() && device.most <= device.free) {

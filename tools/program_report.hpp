@@ -60,6 +60,7 @@ struct DeviceUsed {
 };
 
 struct ProgramUse {
+  bool stopped = false;         // at the time limit: what it does later was not seen
   std::uint64_t processes = 0;  // that called the driver
   std::uint64_t launches = 0;
   std::uint64_t graph_launches = 0;

@@ -10,6 +10,7 @@
 #include "policy/cost_table.hpp"
 #include "policy/size_text.hpp"
 #include "tools/names.hpp"
+#include "tools/program_report.hpp"
 #include "tools/regular_file.hpp"
 #include "tools/text_table.hpp"
 
@@ -214,7 +215,17 @@ std::optional<std::string> try_replay(const std::string& path, const TraceEvents
 
 std::string no_launch(const std::string& path, const TraceEvents& trace) {
   const std::string missing = trace.state == "whole" ? "" : " (" + trace.state + ")";
-  return path + ": no launch in this trace" + missing + "; record one with spillway run --trace";
+  const std::string none = path + ": no launch in this trace" + missing;
+  ProgramUse use;
+  add_trace(use, path);
+  const bool off = trace.settings.mode == ModeName::off;
+  for (const auto& [index, device] : use.devices) {
+    if (!device.ran_out()) continue;
+    return none + ": the program was refused " + refused_text(*device.refused) + " before its first launch; " +
+           (off && device.rescued() ? "record it without --mode off, where that spills"
+                                    : "`spillway doctor -- program` says what it needs");
+  }
+  return none + "; record one with spillway run --trace";
 }
 
 double iterations(const ReplayResult& result) {

@@ -1,5 +1,6 @@
 #include "tools/usage_mistake.hpp"
 
+#include <optional>
 #include <string_view>
 
 #include "policy/settings.hpp"
@@ -51,19 +52,24 @@ std::string wrong_count(const CLI::Option& flag) {
   return flag.get_name() + " needs a value (" + flag.get_type_name() + "); write it behind the flag";
 }
 
-std::string unknown_word(const CLI::App& command, const std::string& word) {
-  std::string text = "unknown " + std::string(word.starts_with("-") ? "flag " : "argument ") + policy::quoted(word);
+std::optional<std::string> near_flag(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  const std::vector<std::string_view> flags(names.begin(), names.end());
-  if (const auto near = policy::nearest(word, flags)) text += "; did you mean " + std::string(*near) + "?";
+  const auto near = policy::nearest(word, std::vector<std::string_view>(names.begin(), names.end()));
+  return near ? std::optional<std::string>(*near) : std::nullopt;
+}
+
+std::string unknown_word(const CLI::App& command, const std::string& word) {
+  std::string text = "unknown " + std::string(word.starts_with("-") ? "flag " : "argument ") + policy::quoted(word);
+  if (const auto near = near_flag(command, word)) text += "; did you mean " + *near + "?";
   return text;
 }
 
 // A flag where the command should be.
-std::string flag_before_command(const std::vector<std::string>& words) {
+std::string flag_before_command(const CLI::App& app, const std::vector<std::string>& words) {
+  if (near_flag(app, words.front())) return unknown_word(app, words.front());
   std::string text = policy::quoted(words.front()) + " stands where the command should be";
   for (const std::string& word : words) {
     for (const CommandRow& row : command_table()) {
@@ -89,7 +95,7 @@ std::string of_command(const CLI::App& command, const CLI::ParseError& error) {
 }  // namespace
 
 int unknown_command(const std::string& word) {
-  std::vector<std::string_view> known;
+  std::vector<std::string_view> known{kHelpCommand};
   for (const CommandRow& row : command_table()) known.emplace_back(row.name);
   std::string text = "unknown command " + policy::quoted(word);
   if (const auto near = policy::nearest(word, known)) text += "; did you mean " + std::string(*near) + "?";
@@ -99,7 +105,7 @@ int unknown_command(const std::string& word) {
 int usage_mistake(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const CLI::App* command = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
   if (words.empty()) return complain("no command given; see `spillway --help`");
-  if (words.front().starts_with("-")) return complain(flag_before_command(words) + "; see `spillway --help`");
+  if (words.front().starts_with("-")) return complain(flag_before_command(app, words) + "; see `spillway --help`");
   if (command == nullptr) return unknown_command(words.front());
   return complain(of_command(*command, error) + "; see `spillway " + command->get_name() + " --help`");
 }

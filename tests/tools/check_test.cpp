@@ -314,6 +314,27 @@ TEST(Check, SettingsThatContradictRulesOrEachOtherAreNoted) {
   EXPECT_THAT(said("[memory]\ndevice_budget = \"4GiB\"\nwindow = \"4GiB\"\n" + host), Not(HasSubstr("note")));
 }
 
+TEST(Check, RulesThatTheModeOrTheSizeKeepsFromActingAreNoted) {
+  const auto said = [](const std::string& mode, const std::string& match) {
+    return check_text(read("[policy]\nmode = \"" + mode + "\"\n" + rule("r", match, kPlaces)), "p.toml", {});
+  };
+  for (const std::string match : {"size = \"..1MiB\"", "size = \"4KiB..2047KiB\"", "kernel = \"k\", size = \"1MiB\""})
+    EXPECT_THAT(said("adaptive", match), HasSubstr("note: rule \"r\" (line 3) never acts: memory below 2 MiB is always "
+                                                   "plain device memory; let its size go beyond, or remove the rule\n"))
+        << match;
+  for (const std::string match : {"size = \"..2MiB\"", "size = \"1MiB..\"", "order = \"..8\""})
+    EXPECT_THAT(said("adaptive", match), Not(HasSubstr("note"))) << match;
+  for (const std::string mode : {"arrival", "demand", "alloc_prefetch"}) {
+    EXPECT_THAT(said(mode, "kernel = \"*adam*\""),
+                HasSubstr("note: rule \"r\" (line 3) never acts: only mode adaptive goes by a kernel\n"));
+    EXPECT_THAT(said(mode, "size = \"4MiB..\", argument = 1"), HasSubstr("only mode adaptive goes by an argument\n"));
+    EXPECT_THAT(said(mode, "class = \"optimizer\""), HasSubstr("only mode adaptive goes by a class\n"));
+    EXPECT_THAT(said(mode, "size = \"4MiB..\""), Not(HasSubstr("note")));
+  }
+  EXPECT_THAT(said("adaptive", "kernel = \"*adam*\", class = \"optimizer\""), Not(HasSubstr("note")));
+  EXPECT_THAT(said("off", "kernel = \"*adam*\""), Not(HasSubstr("only mode adaptive")));
+}
+
 TEST(Check, MoreThanTheBudgetHoldsPinnedToTheDeviceIsNoted) {
   const std::string pins = rule("pins", "size = \"32MiB..\"", "place = \"device\"");
   const auto said = [&pins](const std::string& budget) {

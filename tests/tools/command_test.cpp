@@ -122,6 +122,57 @@ TEST(Command, AFlagWithoutItsValueIsNamed) {
   EXPECT_THAT(run({"plan", "--device-budget", "1GiB", "trace", "--", "more"}).err, HasSubstr("more"));
 }
 
+// Nor must it take the flag behind it: `run --trace --summary` would write a trace called "--summary".
+TEST(Command, AFlagDoesNotTakeTheNextOneForItsValue) {
+  const auto said = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    const auto result = run_process(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_THAT(said({"run", "--trace", "--summary", "--", "true"}), HasSubstr("spillway: --trace needs a value (text)"));
+  EXPECT_THAT(said({"run", "--mode", "--trace=x.swt", "true"}), HasSubstr("spillway: --mode needs a value ("));
+  EXPECT_THAT(said({"doctor", "--time-limit", "--simulated", "--", "true"}), HasSubstr("--time-limit needs a value"));
+  EXPECT_THAT(
+      said({"plan", "x.swt", "--device-budget", "48MiB", "-o", "--json"}),
+      HasSubstr("spillway: --output needs a value (FILE); write it behind the flag; see `spillway plan --help`"));
+  EXPECT_THAT(said({"export", "x.swt", "--format", "csv", "-o", "--from", "1s"}), HasSubstr("--output needs a value"));
+  EXPECT_THAT(said({"replay", "x.swt", "--compare", "--json"}), HasSubstr("--compare needs a value ("));
+}
+
+// "--flag=" is a value as well, the empty one: what follows is not taken for it.
+TEST(Command, NothingBehindTheEqualsSignIsTheEmptyValue) {
+  const auto said = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    return run_process(arguments).err;
+  };
+  EXPECT_THAT(said({"stats", "--top=", "5", "x.swt"}), HasSubstr("--top: \"\" is no whole number"));
+  EXPECT_THAT(said({"doctor", "--time-limit=", "--simulated", "--", "true"}),
+              HasSubstr("--time-limit: \"\" is no whole"));
+  EXPECT_THAT(said({"plan", "x.swt", "--device-budget=", "--json"}),
+              HasSubstr("--device-budget: the value is empty; write"));
+  EXPECT_THAT(said({"stats", "x.swt", "--by="}), HasSubstr("--by: \"\" is not one of"));
+  EXPECT_THAT(said({"stats", "x.swt", "--", "--by="}), HasSubstr("--by="));
+}
+
+TEST(Command, HelpIsACommandAsWell) {
+  const auto run = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    return run_process(arguments);
+  };
+  EXPECT_EQ(run({"help"}).exit_code, 0);
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "stats"}).exit_code, 0);
+  EXPECT_EQ(run({"help", "stats"}).out, run({"stats", "--help"}).out);
+  EXPECT_EQ(run({"help", "run"}).out, run({"run", "--help"}).out);
+  const auto unknown = run({"help", "stast"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_EQ(unknown.err, "spillway: unknown command \"stast\"; did you mean stats?; see `spillway --help`\n");
+  EXPECT_THAT(run({"--verison"}).err, HasSubstr("spillway: unknown flag \"--verison\"; did you mean --version?; see"));
+  EXPECT_THAT(run({"--hlep", "run"}).err, HasSubstr("unknown flag \"--hlep\"; did you mean --help?; see"));
+}
+
 TEST(Command, FlagsHaveTheirMistakesNamedWithARemedy) {
   const auto says = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), SPILLWAY_COMMAND);

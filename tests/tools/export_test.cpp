@@ -12,6 +12,7 @@
 #include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
 #include "tools/exporter.hpp"
+#include "tools/names.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -20,6 +21,21 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ExportTest = TraceCommandTest;
+
+template <std::size_t... kIndexes>
+std::vector<std::string> decision_kinds(std::index_sequence<kIndexes...> /*all*/) {
+  return {decision_kind_name(policy::DecisionBody(std::in_place_index<kIndexes>))...};
+}
+
+TEST(ExportsPage, NamesEveryKindOfDecision) {
+  std::ifstream file(std::filesystem::path(SQLITE_PAGE).parent_path() / "exports.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t decisions = page.find("; decisions are ");
+  ASSERT_NE(decisions, std::string::npos);
+  const std::string listed = page.substr(decisions, page.find('\n', decisions) - decisions);
+  for (const std::string& kind : decision_kinds(std::make_index_sequence<std::variant_size_v<policy::DecisionBody>>()))
+    EXPECT_THAT(listed, HasSubstr("`" + kind + "`"));
+}
 
 // Rows as JSON objects.
 json query(const std::filesystem::path& path, const std::string& sql) {

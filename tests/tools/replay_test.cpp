@@ -381,6 +381,53 @@ TEST_F(ReplayCommandTest, APlanHasNoPlaceForWhatTheRecordedRunProbed) {
   EXPECT_THAT(all, HasSubstr("No rule for 3 GiB that may be used in parts"));
 }
 
+// What a trace was recorded with is what its next run has, but for what the plan decides.
+TEST_F(ReplayCommandTest, APlanKeepsTheSettingsOfTheRecordedRun) {
+  policy::trace::TraceHeader header;
+  header.settings = {{"memory.device_budget", "2GiB"}, {"memory.host_budget", "6GiB"}, {"memory.window", "80%"},
+                     {"memory.report", "real"},        {"memory.spill_pools", "off"},  {"policy.mode", "arrival"},
+                     {"telemetry.sample", "20%"},      {"trace.path", "old.swt"}};
+  tests::TraceMaker maker(header);
+  const policy::testing::Workload work = policy::testing::mlp_adam(12, policy::Bytes(std::uint64_t{64} << 20), 40);
+  for (const policy::Event& event : work.events) maker.event(event.body);
+  put("run.swt", maker.finish());
+  const auto result = spillway({"plan", "run.swt", "--device-budget", "1GiB", "-o", "plan.toml"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string plan = text("plan.toml");
+  for (const char* line : {"device_budget = \"1GiB\"", "host_budget = \"6GiB\"", "window = \"80%\"",
+                           "report = \"real\"", "spill_pools = \"off\"", "sample = \"20%\""})
+    EXPECT_THAT(plan, HasSubstr(std::string("\n") + line + "\n"));
+  EXPECT_THAT(plan, HasSubstr("\n# mode = \"adaptive\"\n"));
+  EXPECT_THAT(plan, HasSubstr("\n# path = \"\"\n"));
+  EXPECT_EQ(spillway({"check", "plan.toml"}).exit_code, 0);
+}
+
+TEST_F(ReplayCommandTest, AProgramThatEndedForWantOfMemoryBeforeItsFirstLaunchIsSaidToHave) {
+  const auto said = [this](const std::string& mode, std::uint64_t host_mib, std::int32_t code) {
+    policy::trace::TraceHeader header;
+    header.settings = {{"policy.mode", mode}};
+    tests::TraceMaker maker(header);
+    maker.event(policy::HostMemorySeen{policy::Bytes(host_mib << 20)});
+    const policy::Bytes card(std::uint64_t{32} << 20);
+    maker.event(policy::DeviceSeen{{0}, {}, card, card, true, "card"});
+    const policy::Bytes asked(std::uint64_t{64} << 20);
+    maker.event(policy::AllocationRequested{{1}, {0}, asked, policy::AllocationKind::linear, {}, {}, false});
+    maker.event(policy::AllocationSettled{{1}, {}, asked, policy::Backing::device, {code}});
+    put("run.swt", maker.finish());
+    const auto result = spillway({"replay", "run.swt"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(spillway({"plan", "run.swt", "--device-budget", "16MiB"}).err, result.err);
+    return result.err;
+  };
+  const std::string refused =
+      "spillway: run.swt: no launch in this trace: the program was refused 64 MiB (cudaMalloc, 2 MiB and more) beside "
+      "0 B in use before its first launch; ";
+  EXPECT_EQ(said("off", 256, 2), refused + "record it without --mode off, where that spills\n");
+  EXPECT_EQ(said("off", 16, 2), refused + "`spillway doctor -- program` says what it needs\n");
+  EXPECT_EQ(said("adaptive", 256, 2), refused + "`spillway doctor -- program` says what it needs\n");
+  EXPECT_EQ(said("off", 256, 1), "spillway: run.swt: no launch in this trace; record one with spillway run --trace\n");
+}
+
 TEST_F(ReplayCommandTest, ALaunchThatThereIsNotIsNamedWithThoseThereAre) {
   put("run.swt", tests::training_trace());
   const auto complaint = [this](const std::string& launch) {

@@ -123,6 +123,8 @@ TEST_F(RunTest, SettingsReachTheEnvironment) {
   const auto result =
       run({"--device-budget=16GiB", "--mode", "arrival", "--trace", "a.%p.swt", "--", "sh", "-c", print}, options);
   EXPECT_EQ(result.out, "16GiB arrival " + folder_.string() + "/50%%/a.%p.swt\n");
+  // Nothing behind the "=" is no trace, and takes nothing of what follows.
+  EXPECT_EQ(run({"--trace=", "--mode", "arrival", "--", "sh", "-c", print}).out, "arrival\n");
 }
 
 TEST_F(RunTest, LibraryIsPreloadedAfterWhatIsThere) {

@@ -163,6 +163,25 @@ TEST(DoctorOfAProgram, OneThatGoesOnIsEndedAtTheLimit) {
   EXPECT_THAT(result.out, EndsWith("\nThis program can be served.\n"));
 }
 
+TEST(DoctorOfAProgram, OneThatTheLimitEndsTooEarlyIsToldToBeGivenMore) {
+  const std::string sleeps = "sleep 600; " + std::string(GUEST_PROBE) + " launches";
+  const ProcessResult before = doctor({"--time-limit", "2", "--json", "--", "sh", "-c", sleeps});
+  EXPECT_EQ(before.exit_code, 1) << before.err;
+  const auto report = nlohmann::json::parse(before.out, nullptr, false);
+  EXPECT_EQ(report["stopped"], true);
+  EXPECT_EQ(report["verdict"], "The time limit ended it before its first CUDA call; give a longer --time-limit.");
+  const ProcessResult small =
+      doctor({"--time-limit", "5", "--json", "--", "sh", "-c", std::string(GUEST_PROBE) + " hints; sleep 600"});
+  EXPECT_EQ(small.exit_code, 1) << small.err;
+  const auto seen = nlohmann::json::parse(small.out, nullptr, false);
+  EXPECT_EQ(
+      seen["verdict"],
+      "Nothing of what was seen can spill, but the time limit ended it: give a longer --time-limit if it asks for "
+      "large memory later.");
+  EXPECT_THAT(advice_of(seen), HasSubstr("nothing of what was seen before the time limit can spill"));
+  EXPECT_THAT(advice_of(seen), Not(HasSubstr("Spillway is of no use here")));
+}
+
 TEST(DoctorOfAProgram, WhatItPrintsGoesToStandardErrorAndTheReportIsAPage) {
   const ProcessResult result = doctor({GUEST_PROBE, "launches"});
   EXPECT_THAT(result.err, HasSubstr("end\n"));
