@@ -12,6 +12,9 @@ constexpr double kLongestPhase = 0.4;
 constexpr double kPhaseShare = 0.8;
 // And of all bytes that an iteration uses: a table that a decoder looks up once a token is no optimizer's state.
 constexpr double kLeastStates = 1.0 / 64;
+// And works on weights and gradients, which the rest of the iteration uses too: at least this share of its states'
+// bytes. The one launch of a decoder that reads its caches does not.
+constexpr double kLeastWorkedOn = 1.0 / 8;
 constexpr std::uint32_t kSteady = 2;  // iterations in a row before a span's content counts as carried over
 
 // Launches from the first to the last of the positions, going round (the longest pause subtracted).
@@ -95,15 +98,30 @@ void Classes::find_phase(const IterationProfile& profile, const AccessHistory& h
   const std::uint32_t slack = std::max<std::uint32_t>(phase_.length / 2, 4);
   OptimizerPhase grown{(phase_.first + iteration_ - std::min(slack, iteration_)) % iteration_,
                        phase_.length + 2 * slack};
-  if (grown.length >= iteration_) return;
-  std::uint32_t first = slack, last = slack + phase_.length - 1;
-  for (const Seed& seed : seeds) {
-    if (!grown.holds(seed.position, iteration_)) continue;
-    const std::uint32_t at = (seed.position + iteration_ - grown.first) % iteration_;
-    first = std::min(first, at);
-    last = std::max(last, at);
+  if (grown.length < iteration_) {
+    std::uint32_t first = slack, last = slack + phase_.length - 1;
+    for (const Seed& seed : seeds) {
+      if (!grown.holds(seed.position, iteration_)) continue;
+      const std::uint32_t at = (seed.position + iteration_ - grown.first) % iteration_;
+      first = std::min(first, at);
+      last = std::max(last, at);
+    }
+    phase_ = {(grown.first + first) % iteration_, last - first + 1};
   }
-  phase_ = {(grown.first + first) % iteration_, last - first + 1};
+  if (bytes_worked_on(profile, history) < kLeastWorkedOn * total) phase_ = {};
+}
+
+// Of spans that are used in the phase and outside.
+double Classes::bytes_worked_on(const IterationProfile& profile, const AccessHistory& history) const {
+  double bytes = 0;
+  for (const SpanId span : profile.spans()) {
+    const Positions at = positions(span, profile);
+    const auto inside =
+        std::count_if(at.begin(), at.end(), [this](std::uint32_t p) { return phase_.holds(p, iteration_); });
+    if (inside > 0 && static_cast<std::size_t>(inside) < at.size())
+      bytes += static_cast<double>(history.of(span).span.bytes.count());
+  }
+  return bytes;
 }
 
 SpanClass Classes::judge(SpanId span, const IterationProfile& profile, const AccessHistory& history) const {

@@ -43,6 +43,7 @@ class Classes {
   [[nodiscard]] Positions positions(SpanId span, const IterationProfile& profile) const;
   [[nodiscard]] bool carried(const SpanHistory& known, const Positions& uses) const;
   void find_phase(const IterationProfile& profile, const AccessHistory& history);
+  [[nodiscard]] double bytes_worked_on(const IterationProfile& profile, const AccessHistory& history) const;
   [[nodiscard]] SpanClass judge(SpanId span, const IterationProfile& profile, const AccessHistory& history) const;
 
   std::vector<SpanClass> classes_;  // by span id
