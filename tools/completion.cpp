@@ -3,10 +3,13 @@
 #include <string_view>
 
 #include "policy/settings.hpp"
+#include "tools/command.hpp"
 #include "tools/command_line.hpp"
 
 namespace spillway::tools {
 namespace {
+
+constexpr const char* kHelpSentence = "Say how a command is used";
 
 std::vector<std::string> choices_of(std::string_view type) {
   if (type == "true or false") return {"true", "false"};
@@ -107,14 +110,23 @@ std::string bash_completion(const std::vector<CommandShape>& commands) {
       "# Completion of spillway for bash.\n_spillway() {\n  local word=${COMP_WORDS[COMP_CWORD]} "
       "before=${COMP_WORDS[COMP_CWORD-1]}\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W '" +
-      joined(names) + " --help --version' -- \"$word\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
+      joined(names) + " " + kHelpCommand +
+      " --help --version' -- \"$word\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n    " + kHelpCommand +
+      ") COMPREPLY=($(compgen -W '" + joined(names) + "' -- \"$word\")) ;;\n";
   for (const CommandShape& command : commands) {
     out += "    " + command.name + ")\n      case $before in\n";
+    std::vector<std::string> free_values;  // flags
     for (const FlagShape& flag : command.flags) {
-      if (flag.choices.empty()) continue;
-      out += "        " + flag.name + (flag.letter.empty() ? "" : "|" + flag.letter) + ") COMPREPLY=($(compgen -W '" +
-             joined(flag.choices) + "' -- \"$word\")); return ;;\n";
+      const std::string spellings = flag.name + (flag.letter.empty() ? "" : "|" + flag.letter);
+      if (flag.choices.empty()) {
+        if (!flag.value.empty()) free_values.push_back(spellings);
+        continue;
+      }
+      out += "        " + spellings + ") COMPREPLY=($(compgen -W '" + joined(flag.choices) +
+             "' -- \"$word\")); return ;;\n";
     }
+    if (!free_values.empty())
+      out += "        " + joined(free_values, "|") + ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n";
     out += "      esac\n      case $word in\n        -*) COMPREPLY=($(compgen -W '" + flag_names(command) +
            "' -- \"$word\")) ;;\n        *) COMPREPLY=(";
     switch (command.completes) {
@@ -136,9 +148,11 @@ std::string bash_completion(const std::vector<CommandShape>& commands) {
 std::string zsh_completion(const std::vector<CommandShape>& commands) {
   std::string out = "#compdef spillway\n# Completion of spillway for zsh.\n_spillway() {\n  local -a commands=(\n";
   for (const CommandShape& command : commands) out += "    '" + command.name + ":" + zsh_text(command.sentence) + "'\n";
+  out += std::string("    '") + kHelpCommand + ":" + kHelpSentence + "'\n";
   out +=
       "  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n    return\n  fi\n"
-      "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n";
+      "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n    " +
+      std::string(kHelpCommand) + ")\n      _describe command commands ;;\n";
   for (const CommandShape& command : commands) {
     out += "    " + command.name + ")\n      _arguments -s";
     for (const FlagShape& flag : command.flags) {
@@ -173,6 +187,11 @@ std::string fish_completion(const std::vector<CommandShape>& commands) {
     out += "complete -c spillway -n __fish_use_subcommand -f -a " + command.name + " -d '" +
            quoted_text(command.sentence) + "'\n";
   }
+  std::vector<std::string> names;
+  for (const CommandShape& command : commands) names.push_back(command.name);
+  out += std::string("complete -c spillway -n __fish_use_subcommand -f -a ") + kHelpCommand + " -d '" + kHelpSentence +
+         "'\ncomplete -c spillway -n '__fish_seen_subcommand_from " + kHelpCommand + "' -f -a '" + joined(names) +
+         "'\n";
   for (const CommandShape& command : commands) {
     const std::string start = "complete -c spillway -n '__fish_seen_subcommand_from " + command.name + "'";
     for (const FlagShape& flag : command.flags) {
@@ -200,6 +219,7 @@ std::string man_page(const std::vector<CommandShape>& commands) {
       "budget\n"
       "spills to host memory, and a policy decides what lives in device memory, what is read over the link in place,\n"
       "and what is moved when.\n.SH COMMANDS\n";
+  out += std::string(".SS spillway ") + kHelpCommand + " [COMMAND]\n" + kHelpSentence + ", as \\-\\-help does.\n";
   for (const CommandShape& command : commands) {
     out += ".SS spillway " + command.name + " " + roff(command.arguments) + "\n" + roff(command.sentence) + ".\n";
     for (const FlagShape& flag : command.flags) {

@@ -237,6 +237,14 @@ TEST(Completion, BashCompletesCommandsFlagsAndChoices) {
   EXPECT_EQ(complete("spillway completion m", "2"), "man\n");
   EXPECT_EQ(complete("spillway export --format s", "3"), "sqlite\n");
   EXPECT_EQ(complete("spillway stats --by k", "3"), "kernel\n");
+  EXPECT_EQ(complete("spillway hel", "1"), "help\n");
+  EXPECT_EQ(complete("spillway help st", "2"), "stats\n");
+  // Files, and no programs, which stand behind the flags.
+  for (const char* flag : {"--policy", "--trace", "--device-budget"}) {
+    EXPECT_EQ(complete(std::string("spillway run ") + flag + " /dev/nul", "3"), "/dev/null\n") << flag;
+    EXPECT_EQ(complete(std::string("spillway run ") + flag + " bas", "3"), "\n") << flag;
+  }
+  EXPECT_THAT(complete("spillway run bas", "2"), HasSubstr("bash"));
 }
 
 // By the shells themselves. For zsh its helpers are replaced by what they were given: no terminal is needed.
