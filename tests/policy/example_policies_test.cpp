@@ -10,6 +10,8 @@
 #include "policy/policy_file.hpp"
 #include "policy/policy_file_writer.hpp"
 #include "policy/policy_reference.hpp"
+#include "policy/replay.hpp"
+#include "tests/policy/workloads.hpp"
 
 namespace spillway::policy {
 namespace {
@@ -37,6 +39,26 @@ TEST(ExamplePolicies, HaveNoMistakesAndSurviveBeingWrittenAgain) {
   }
   EXPECT_THAT(seen,
               ::testing::UnorderedElementsAre("training.toml", "inference.toml", "kv_cache.toml", "leave_alone.toml"));
+}
+
+// What the rules say, `adaptive` finds by itself here: they send out no more than it does.
+TEST(ExamplePolicies, TrainingIsNoSlowerThanWithoutOne) {
+  testing::GptOptions gpt;
+  gpt.adam = testing::Adam::fused;
+  const testing::Workload work = testing::GptTraining(gpt).run();
+  const std::vector<Rule> rules =
+      read_policy_file(read(std::filesystem::path(SPILLWAY_EXAMPLE_POLICIES) / "training.toml"), "training.toml")
+          .file.rules;
+  ASSERT_FALSE(rules.empty());
+  ReplayOptions options;
+  options.bounds = ReplayOptions::WithBounds::no;
+  options.measure_after = work.iteration_ends[work.iteration_ends.size() / 2];
+  PolicyFile without;
+  without.settings.device_budget = SizeOrShare{Bytes(work.peak.count() * 85 / 100)};
+  const ReplayFigures learned = replay(work.events, without, work.costs, {}, options).measured;
+  const ReplayFigures told = replay(work.events, {without.settings, rules}, work.costs, {}, options).measured;
+  EXPECT_GT(learned.model.remote_read, 0) << "all of it fits";
+  EXPECT_LT(told.seconds, 1.03 * learned.seconds);
 }
 
 TEST(PolicyReference, IsTheCommittedPage) {
