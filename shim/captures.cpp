@@ -1,27 +1,36 @@
 #include "shim/captures.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "shim/launch_path.hpp"
 
 namespace spillway::shim {
 
-void Captures::began(std::uint64_t stream, CUcontext context) {
+void Captures::began(const Capture& capture) { put_back({capture}); }
+
+Captures::Taken Captures::take(std::uint64_t stream) {
+  return take_if([&](const Capture& capture) { return capture.stream == stream; });
+}
+
+Captures::Taken Captures::take_of(CUcontext context) {
+  return take_if([&](const Capture& capture) { return capture.context == context; });
+}
+
+void Captures::put_back(const Taken& taken) {
   const std::lock_guard lock(mutex_);
-  all_.push_back({stream, context});
+  all_.insert(all_.end(), taken.begin(), taken.end());
   count();
 }
 
-void Captures::ended(std::uint64_t stream) {
+template <class Ends>
+Captures::Taken Captures::take_if(const Ends& ends) {
+  Taken taken;
   const std::lock_guard lock(mutex_);
-  std::erase_if(all_, [&](const Capture& capture) { return capture.stream == stream; });
+  std::copy_if(all_.begin(), all_.end(), std::back_inserter(taken), ends);
+  std::erase_if(all_, ends);
   count();
-}
-
-void Captures::context_ended(CUcontext context) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(all_, [&](const Capture& capture) { return capture.context == context; });
-  count();
+  return taken;
 }
 
 void Captures::count() const { launch_path().captures.store(static_cast<int>(all_.size()), std::memory_order_relaxed); }

@@ -12,16 +12,21 @@ namespace spillway::shim {
 
 class Captures {
  public:
-  // `stream`: as the rings name it.
-  void began(std::uint64_t stream, CUcontext context);
-  void ended(std::uint64_t stream);
-  void context_ended(CUcontext context);
-
- private:
   struct Capture {
-    std::uint64_t stream = 0;
+    std::uint64_t stream = 0;  // as the rings name it
     CUcontext context = nullptr;
   };
+  using Taken = std::vector<Capture>;
+
+  void began(const Capture& capture);
+  // Before the driver ends them, as their handles may be others' right after; what it did not end is put back.
+  [[nodiscard]] Taken take(std::uint64_t stream);
+  [[nodiscard]] Taken take_of(CUcontext context);
+  void put_back(const Taken& taken);
+
+ private:
+  template <class Ends>
+  Taken take_if(const Ends& ends);
   void count() const;
 
   std::mutex mutex_;

@@ -206,6 +206,7 @@ bool LaunchTimer::read(Pool& pool, Pair& pair) {
     launch = pair.launch;
   }
   CUresult code = driver().cuEventQuery(pair.end);
+  if (failure()) return true;  // given up while it was asked: the context may be gone
   if (code == CUDA_ERROR_NOT_READY) return false;
   const Pair& first = pool.first == nullptr ? pair : *pool.first;
   float took = 0;   // milliseconds

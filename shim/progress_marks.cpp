@@ -5,6 +5,7 @@
 
 #include "shim/driver.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/uncancelled.hpp"
 
 namespace spillway::shim {
 
@@ -34,7 +35,9 @@ MarkNumber ProgressMarks::launched(CUstream stream, bool per_thread) {
   const CUstream meant = meant_stream(stream, per_thread);
   const CUcontext context = context_for_event(meant);
   Place* place = context == nullptr ? nullptr : contexts_.place_of(context);
-  if (place == nullptr || recording_.test_and_set(std::memory_order_acquire)) return 0;
+  if (place == nullptr) return 0;
+  const Uncancelled held;  // until the flag is cleared
+  if (recording_.test_and_set(std::memory_order_acquire)) return 0;
   // Else another launch was quicker.
   const bool due = launches_.load(std::memory_order_relaxed) >= every && !full();
   const MarkNumber number = due ? record(*place, meant) : 0;

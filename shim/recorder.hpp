@@ -103,6 +103,30 @@ class Observed {
   LaunchObserver* observer_;
 };
 
+// The pair of a launch that is timed, given back also where the thread is cancelled between its events.
+class Timed {
+ public:
+  explicit Timed(LaunchTimer::Pair* pair) : pair_(pair) {}
+  void begin() const {
+    if (pair_ != nullptr) [[unlikely]]
+      LaunchTimer::begin(*pair_);
+  }
+  void end(CUresult result) {
+    if (pair_ != nullptr) [[unlikely]]
+      launch_timer().end(*pair_, result);
+    pair_ = nullptr;
+  }
+  ~Timed() {
+    if (pair_ != nullptr) [[unlikely]]
+      LaunchTimer::drop(*pair_);
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  LaunchTimer::Pair* pair_;
+};
+
 // `forward` of `not_made_here` makes no call: it was made before.
 enum class Forwarding : std::uint8_t { makes_the_call, not_made_here };
 
@@ -130,11 +154,10 @@ CUresult record_launch(const LaunchCall& call, const Forward& forward) {
   CUresult result = CUDA_SUCCESS;
   {
     const Observed observed(path.observer.load(std::memory_order_acquire), record->header);
-    if (pair != nullptr) [[unlikely]]
-      LaunchTimer::begin(*pair);
+    Timed timed(pair);
+    timed.begin();
     result = forward();  // the only place, so that it is not called as a function
-    if (pair != nullptr) [[unlikely]]
-      launch_timer().end(*pair, result);
+    timed.end(result);
     if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) [[unlikely]]
       mark_record(*record, call);
   }
@@ -167,9 +190,10 @@ CUresult record_call(Record record, RecordKind kind, CUstream stream, bool per_t
   MarkNumber mark = 0;
   {
     const Observed observed(path.observer.load(std::memory_order_acquire), record.header);
-    if (pair != nullptr) LaunchTimer::begin(*pair);
+    Timed timed(pair);
+    timed.begin();
     result = forward();
-    if (pair != nullptr) launch_timer().end(*pair, result);
+    timed.end(result);
     if ((events & kMarksWanted) != 0 && result == CUDA_SUCCESS) mark = progress_marks().launched(stream, per_thread);
     if constexpr (std::is_same_v<Record, GraphLaunchRecord>) record.mark = mark;
   }

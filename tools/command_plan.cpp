@@ -42,9 +42,10 @@ class PlanCommand : public Command {
       complain(line, kSuccess);
     if (!trace.costs.problem.empty()) complain(trace.costs.problem, kSuccess);
     if (trace.launches == 0) return complain(no_launch(trace_, trace), kFailure);
-    // The next run is as the recorded one, but for what the plan decides.
+    // The next run is as the recorded one, but for what the plan decides, and spills.
     policy::Settings settings = trace.settings;
     settings.mode = policy::ModeName::adaptive;
+    settings.backing = policy::Settings().backing;
     settings.device_budget = asked.device_budget;
     ReplayRequest request;
     request.budget = settings.device_budget;

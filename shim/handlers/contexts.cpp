@@ -61,9 +61,10 @@ class ContextEnd {
     allocations_ = session.begin_context_end(context);
     launch_timer().begin_context_end(context);
     progress_marks().begin_context_end(context);
+    captures_ = open_captures().take_of(context);
   }
   void done(CUresult result) {
-    if (result == CUDA_SUCCESS) open_captures().context_ended(context_);
+    if (result != CUDA_SUCCESS) open_captures().put_back(captures_);
     progress_marks().end_context_end(context_, result);
     launch_timer().end_context_end(context_, result);
     session_.end_context_end(allocations_, result);
@@ -77,6 +78,7 @@ class ContextEnd {
   ManagedPools::EndingContext pools_;
   std::shared_ptr<DriverBacking::Events> events_;
   std::vector<policy::AllocationId> allocations_;
+  Captures::Taken captures_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ CUcontext context_of(CUstream stream) {
 }
 
 CUresult capture_begun(CUresult result, CUstream stream, bool per_thread) {
-  if (result == CUDA_SUCCESS) open_captures().began(stream_word(stream, per_thread), context_of(stream));
+  if (result == CUDA_SUCCESS) open_captures().began({stream_word(stream, per_thread), context_of(stream)});
   return result;
 }
 
@@ -33,8 +33,9 @@ CUresult destroy_stream(RealCall<PFN_cuStreamDestroy_v2000>& real, CUstream stre
     managed_pools().stream_gone(key);
     driver_backing().stream_gone(key);
   }
+  const Captures::Taken captures = open_captures().take(stream_word(stream, false));
   const CUresult result = real(stream);
-  if (result == CUDA_SUCCESS) open_captures().ended(stream_word(stream, false));
+  if (result != CUDA_SUCCESS) open_captures().put_back(captures);
   return result;
 }
 
@@ -53,10 +54,11 @@ CUresult begin_capture(RealCall<PFN_cuStreamBeginCaptureToGraph_v12030>& real, C
 }
 
 CUresult end_capture(RealCall<PFN_cuStreamEndCapture_v10000>& real, CUstream stream, CUgraph* graph) {
-  // An invalidated capture ends with an error, but it ends; a stream that captures nothing ends nothing.
-  const bool ends = capture_status(stream, real.per_thread()) != CU_STREAM_CAPTURE_STATUS_NONE;
+  const Captures::Taken captures = open_captures().take(stream_word(stream, real.per_thread()));
   const CUresult result = real(stream, graph);
-  if (ends) open_captures().ended(stream_word(stream, real.per_thread()));
+  // An invalidated capture ends with an error, but it ends; another thread's goes on.
+  if (result != CUDA_SUCCESS && capture_status(stream, real.per_thread()) != CU_STREAM_CAPTURE_STATUS_NONE)
+    open_captures().put_back(captures);
   return result;
 }
 

@@ -384,9 +384,9 @@ TEST_F(ReplayCommandTest, APlanHasNoPlaceForWhatTheRecordedRunProbed) {
 // What a trace was recorded with is what its next run has, but for what the plan decides.
 TEST_F(ReplayCommandTest, APlanKeepsTheSettingsOfTheRecordedRun) {
   policy::trace::TraceHeader header;
-  header.settings = {{"memory.device_budget", "2GiB"}, {"memory.host_budget", "6GiB"}, {"memory.window", "80%"},
-                     {"memory.report", "real"},        {"memory.spill_pools", "off"},  {"policy.mode", "arrival"},
-                     {"telemetry.sample", "20%"},      {"trace.path", "old.swt"}};
+  header.settings = {{"memory.backing", "device"}, {"memory.device_budget", "2GiB"}, {"memory.host_budget", "6GiB"},
+                     {"memory.window", "80%"},     {"memory.report", "real"},        {"memory.spill_pools", "off"},
+                     {"policy.mode", "arrival"},   {"telemetry.sample", "20%"},      {"trace.path", "old.swt"}};
   tests::TraceMaker maker(header);
   const policy::testing::Workload work = policy::testing::mlp_adam(12, policy::Bytes(std::uint64_t{64} << 20), 40);
   for (const policy::Event& event : work.events) maker.event(event.body);
@@ -398,6 +398,7 @@ TEST_F(ReplayCommandTest, APlanKeepsTheSettingsOfTheRecordedRun) {
                            "report = \"real\"", "spill_pools = \"off\"", "sample = \"20%\""})
     EXPECT_THAT(plan, HasSubstr(std::string("\n") + line + "\n"));
   EXPECT_THAT(plan, HasSubstr("\n# mode = \"adaptive\"\n"));
+  EXPECT_THAT(plan, HasSubstr("\n# backing = \"auto\"\n")) << "without spilling it would be no plan";
   EXPECT_THAT(plan, HasSubstr("\n# path = \"\"\n"));
   EXPECT_EQ(spillway({"check", "plan.toml"}).exit_code, 0);
 }

@@ -208,6 +208,14 @@ void captures_end_early() {
   CUgraph graph = nullptr;
   say("end", cuStreamEndCapture(stream, &graph));
   launched();
+  say("begin", cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  std::thread([&] {
+    cuCtxSetCurrent(device.context);
+    say("end elsewhere", cuStreamEndCapture(stream, &graph));
+  }).join();
+  launched();
+  say("end", cuStreamEndCapture(stream, &graph));
+  launched();
 }
 
 // A capture on the thread's default stream: three launches that do not run, then two that do.

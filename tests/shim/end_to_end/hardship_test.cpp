@@ -102,6 +102,7 @@ TEST(Hardship, CapturesEndWithTheirStreamsAndContexts) {
     const std::string launched = "launch: 0\nasked: 0\n";
     EXPECT_EQ(result.process.out, "begin: 0\ndestroy: 0\n" + launched + "begin: 0\ndestroy: 0\n" + launched +
                                       "begin: 0\nreset: 0\n" + launched + "begin: 0\nlaunch: 0\nasked: 1\nend: 0\n" +
+                                      launched + "begin: 0\nend elsewhere: 908\nlaunch: 0\nasked: 1\nend: 0\n" +
                                       launched + "end\n")
         << result;
   }

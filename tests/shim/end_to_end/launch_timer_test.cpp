@@ -14,6 +14,7 @@
 
 #include "shim/driver.hpp"
 #include "shim/launch_path.hpp"
+#include "shim/recorder.hpp"
 #include "tests/shim/end_to_end/launching_place.hpp"
 #include "tools/simulated_device/inspection.hpp"
 
@@ -198,6 +199,19 @@ TEST_F(LaunchTimerTest, WhatIsNotToldIsWaitedForAndATicketOfBeforeIsNobodys) {
   ASSERT_EQ(timed_launch(*again, [&] { return place_.launch(place_.stream); }), CUDA_SUCCESS);
   EXPECT_NE(LaunchTimer::ticket(*again), ticket);
   EXPECT_FALSE(collect()) << "nobody has told of this one";
+}
+
+// As where its thread is cancelled in the driver's call.
+TEST_F(LaunchTimerTest, APairWhoseLaunchNeverComesBackIsGivenBack) {
+  start();
+  open();
+  {
+    Timed timed(take(place_.stream));
+    timed.begin();
+  }
+  timer_.close();
+  EXPECT_TRUE(collect());
+  EXPECT_TRUE(timer_.take_times().empty());
 }
 
 TEST_F(LaunchTimerTest, AQueryThatHangsHoldsUpNoEndOfAContext) {
