@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "tools/simulated_device/entry_points.hpp"
+#include "tools/simulated_device/first_come_mutex.hpp"
 
 namespace spillway::simulated {
 
@@ -17,7 +18,7 @@ class Entering {
   [[nodiscard]] CUresult result() const { return result_; }
 
  private:
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<FirstComeMutex> lock_;
   CUresult result_ = CUDA_SUCCESS;
 };
 

@@ -69,7 +69,7 @@ class HostFunctionThread {
 
   bool started_ = false;
   std::deque<Job> jobs_;  // world's lock
-  std::condition_variable wake_;
+  std::condition_variable_any wake_;
 };
 
 HostFunctionThread& host_functions() {

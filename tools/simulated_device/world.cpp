@@ -15,7 +15,7 @@
 namespace spillway::simulated {
 namespace {
 
-thread_local std::unique_lock<std::mutex>* lock_of_call = nullptr;
+thread_local std::unique_lock<FirstComeMutex>* lock_of_call = nullptr;
 
 // What this process did is not the child's: its CUDA is uninitialized for good, as with the real driver.
 void after_fork_in_child() { world().forked = true; }

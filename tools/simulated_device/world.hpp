@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "tools/simulated_device/driver.hpp"
+#include "tools/simulated_device/first_come_mutex.hpp"
 #include "tools/simulated_device/graphs.hpp"
 #include "tools/simulated_device/memory.hpp"
 #include "tools/simulated_device/modules.hpp"
@@ -55,9 +55,9 @@ struct Device {
 };
 
 struct World {
-  std::mutex mutex;
+  FirstComeMutex mutex;
   bool ending = false;  // the report is written
-  std::condition_variable changed;
+  std::condition_variable_any changed;
 
   Settings settings;
   bool settings_read = false;
