@@ -20,14 +20,15 @@ test:
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev
 
-# The suite under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer.
+# The suite under AddressSanitizer with UndefinedBehaviorSanitizer (policy and tools as they build where there is no CUDA
+# toolkit, then the rest), and what has threads under ThreadSanitizer.
 sanitize:
 	tools/development/install_dependencies.sh build test view
-	for preset in asan-ubsan tsan; do \
+	for preset in no-cuda asan-ubsan tsan; do \
 	  cmake --preset $$preset $(CMAKE_ARGUMENTS) && cmake --build --preset $$preset -j $(JOBS) && ctest --preset $$preset || exit 1; \
 	done
 
-# Policy and tools as they build where there is no CUDA toolkit.
+# Policy and tools alone, as they build where there is no CUDA toolkit, under the same sanitizers.
 no-cuda:
 	tools/development/install_dependencies.sh build test view
 	cmake --preset no-cuda $(CMAKE_ARGUMENTS)
