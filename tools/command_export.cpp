@@ -10,6 +10,7 @@
 #include "tools/exporter.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/output_file.hpp"
+#include "tools/run_name.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 
@@ -55,7 +56,8 @@ class ExportCommand : public Command {
         ->type_name("one of: perfetto, sqlite, csv")
         ->required()
         ->check(one_of({"perfetto", "sqlite", "csv"}));
-    app.add_option("-o,--output", output_, "File to write; - for standard output (not with sqlite)")
+    app.add_option("-o,--output", output_,
+                   "File to write, also in place of an export of the same run; - for standard output (not with sqlite)")
         ->type_name("FILE")
         ->required();
     from_given_ = app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms")->type_name("time");
@@ -103,12 +105,23 @@ class ExportCommand : public Command {
     return std::nullopt;
   }
 
+  // Another piece, or the same anew, may take its place; that of another run may not.
+  [[nodiscard]] std::optional<std::string> replaces_export_of_another(const policy::trace::TraceHeader& header,
+                                                                      const Exporter& exporter) const {
+    std::error_code error;
+    if (output_ == "-" || !std::filesystem::is_regular_file(output_, error)) return std::nullopt;
+    return replaces_other_run(output_, {exporter.run_of(output_)}, {run_name(header.host, header.pid, header.start)});
+  }
+
   int write(const std::string& path, const ExportWindow& window, Exporter& exporter) {
     RunFollower run;
-    std::optional<std::string> problem;
+    const std::string replaced = in_place_of(output_);
+    std::optional<std::string> problem, other_run;
     bool opened = false;
     TraceVisitor visitor;
     visitor.opened = [&](const policy::trace::TraceReader& reader) {
+      other_run = replaces_export_of_another(reader.header(), exporter);
+      if (other_run) return;
       problem = exporter.open(output_);
       opened = !problem;
       if (opened) exporter.begin(reader.header());
@@ -120,7 +133,7 @@ class ExportCommand : public Command {
       holds_something = holds_something || inside;
       if (opened) exporter.add(record, run, inside);
     };
-    visitor.wants_more = [&] { return !problem && !(opened && exporter.failed()); };
+    visitor.wants_more = [&] { return !problem && !other_run && !(opened && exporter.failed()); };
     std::string state = "whole";
     visitor.finished = [&](const policy::trace::TraceReader& reader) {
       // Of a piece that holds nothing there is nothing to write: what is not finished leaves no file.
@@ -128,6 +141,7 @@ class ExportCommand : public Command {
       state = completeness(reader);
     };
     if (const auto unreadable = read_trace(path, visitor)) return complain(*unreadable, kFailure);
+    if (other_run) return complain(*other_run);
     if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
     if (opened && exporter.failed()) return kSuccess;  // the reader of standard output has gone away
     if (is_piece() && !holds_something) {
@@ -135,7 +149,7 @@ class ExportCommand : public Command {
                       kFailure);
     }
     if (const std::string line = as_far_as_it_goes(path, "exported", state); !line.empty()) complain(line, kSuccess);
-    print(written_line(output_, range_text(window, run, state == "whole")));
+    print(written_line(output_, range_text(window, run, state == "whole") + replaced));
     return kSuccess;
   }
 

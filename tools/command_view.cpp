@@ -16,6 +16,7 @@
 #include "tools/one_run.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/output_file.hpp"
+#include "tools/run_name.hpp"
 #include "tools/text_table.hpp"
 #include "tools/trace_source.hpp"
 #include "tools/view/page.hpp"
@@ -54,9 +55,10 @@ class ViewCommand : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("trace", trace_, "Trace file (.swt), or a folder of a run's traces: one page, with a switch")
         ->required();
-    auto* output =
-        app.add_option("-o,--output", output_, "Page to write (default: the trace's name with .html, in this folder)")
-            ->type_name("PAGE");
+    auto* output = app.add_option("-o,--output", output_,
+                                  "Page to write, also in place of one of the same run (default: the trace's name with "
+                                  ".html, in this folder)")
+                       ->type_name("PAGE");
     auto* serve = app.add_flag("--serve", serve_, "Serve the page on 127.0.0.1 until interrupted; writes no file");
     serve->excludes(output);
     app.add_option("--port", port_, "Port for --serve; 0: any that is free")
@@ -108,6 +110,7 @@ class ViewCommand : public Command {
       readings.pop_back();
     }
     if (readings.empty()) return complain(trace_ + ": none of its traces can be read", kFailure);
+    if (const auto problem = replaces_page_of_others(readings)) return complain(*problem);
     const std::string page = make_page(readings);
     std::string what = one ? "the whole trace" : counted(readings.size(), "trace", "traces");
     if (!whole) what = one ? "the trace as far as it could be read" : what + ", some only as far as they could be read";
@@ -117,6 +120,18 @@ class ViewCommand : public Command {
 
  private:
   static constexpr std::size_t kMostTraces = 64;
+
+  // A page may be made anew; what it shows of other runs would be gone.
+  [[nodiscard]] std::optional<std::string> replaces_page_of_others(
+      const std::vector<view::ViewReading>& readings) const {
+    if (serve_) return std::nullopt;
+    std::vector<std::string> runs;
+    for (const view::ViewReading& reading : readings) {
+      const policy::trace::TraceHeader& header = reading.summary.header;
+      runs.push_back(run_name(header.host, header.pid, header.start));
+    }
+    return replaces_other_run(output_, view::runs_of_page(output_), runs);
+  }
 
   // By rank, and by name where there is none.
   static std::string make_page(std::vector<view::ViewReading>& readings) {
@@ -150,6 +165,7 @@ class ViewCommand : public Command {
   }
 
   int write_page(const std::string& page, const std::string& what) const {
+    const std::string replaced = in_place_of(output_);
     OutputFile file;
     std::optional<std::string> problem = file.open(output_);
     if (!problem) {
@@ -157,7 +173,7 @@ class ViewCommand : public Command {
       problem = file.finish();
     }
     if (problem) return complain(cannot_be_written(output_, *problem), kFailure);
-    print(written_line(output_, what));
+    print(written_line(output_, what + replaced));
     std::error_code ignored;
     if (open_ == "yes") open_in_browser(fs::absolute(output_, ignored).string());
     return kSuccess;

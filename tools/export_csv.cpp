@@ -189,6 +189,7 @@ struct CsvEvent {
 class CsvExporter : public Exporter {
  public:
   [[nodiscard]] FileMark mark() const override { return {kTitles}; }
+  [[nodiscard]] std::string run_of(const std::string& /*path*/) const override { return {}; }
   std::optional<std::string> open(const std::string& path) override {
     auto problem = file_.open(path);
     if (!problem) file_.write(kTitles);

@@ -17,6 +17,8 @@
 #include "tools/names.hpp"
 #include "tools/output_file.hpp"
 #include "tools/proto_writer.hpp"
+#include "tools/regular_file.hpp"
+#include "tools/run_name.hpp"
 #include "tools/sane_time.hpp"
 
 namespace spillway::tools {
@@ -65,6 +67,9 @@ enum class Counter : std::uint8_t { resident, on_host, plain };
 // Comes first in the file, but for the lengths of what it is part of.
 constexpr std::string_view kMark = "Written by spillway export";
 constexpr std::size_t kMostBefore = 24;
+// Behind it, where the trace says of which run it is.
+constexpr std::string_view kOf = " of ";
+constexpr std::size_t kMostOfRun = 1024;
 
 constexpr std::size_t kLatestStreams = std::size_t{1} << 16;
 constexpr std::size_t kMostPending = 1024;  // moves whose memory no launch has named yet
@@ -72,6 +77,13 @@ constexpr std::size_t kMostPending = 1024;  // moves whose memory no launch has 
 class PerfettoExporter : public Exporter {
  public:
   [[nodiscard]] FileMark mark() const override { return {kMark, 0, kMostBefore}; }
+  [[nodiscard]] std::string run_of(const std::string& path) const override {
+    std::string why;
+    const std::string begin = read_regular(path, kMostBefore + kMostOfRun, why).value_or("");
+    const std::string mark = std::string(kMark) + std::string(kOf);
+    const std::size_t at = begin.find(mark);
+    return at == std::string::npos ? std::string() : leading_run_name(std::string_view(begin).substr(at + mark.size()));
+  }
   std::optional<std::string> open(const std::string& path) override { return file_.open(path); }
   [[nodiscard]] bool failed() const override { return file_.failed(); }
 
@@ -87,7 +99,10 @@ class PerfettoExporter : public Exporter {
     if (!header.rank.empty()) name += ", rank " + header.rank;
     process.text(track::kProcessName, name);
     ProtoMessage descriptor;
-    descriptor.text(track::kDescription, kMark).number(track::kUuid, uuid(TrackKind::process, 0));
+    const std::string run = run_name(header.host, header.pid, header.start);
+    descriptor.text(track::kDescription,
+                    run.empty() ? std::string(kMark) : std::string(kMark) + std::string(kOf) + run);
+    descriptor.number(track::kUuid, uuid(TrackKind::process, 0));
     ProtoMessage first;
     first.message(packet::kTrackDescriptor, descriptor.message(track::kProcess, process));
     put(first.number(packet::kSequence, sequence_).number(packet::kSequenceFlags, packet::kStateCleared));

@@ -1,6 +1,7 @@
 // The trace as a SQLite database: docs/sqlite_schema.md. What names things (functions, shapes, allocations, devices) is
 // written whole; what happened, only within the window.
 #include <charconv>
+#include <cstdlib>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "tools/exporter.hpp"
 #include "tools/names.hpp"
 #include "tools/output_file.hpp"
+#include "tools/run_name.hpp"
 #include "tools/sqlite_database.hpp"
 #include "tools/trace_source.hpp"
 
@@ -72,6 +74,13 @@ CREATE INDEX shape_by_function ON shape (function);
 class SqliteExporter : public Exporter {
  public:
   [[nodiscard]] FileMark mark() const override { return {"swlt", 68, 68}; }
+  [[nodiscard]] std::string run_of(const std::string& path) const override {
+    const auto pid = read_value(path, "SELECT value FROM meta WHERE key = 'pid'");
+    const auto host = read_value(path, "SELECT value FROM meta WHERE key = 'host'");
+    const auto start = read_value(path, "SELECT value FROM meta WHERE key = 'start'");
+    if (!pid || !host || !start) return {};
+    return run_name(*host, std::strtoull(pid->c_str(), nullptr, 10), *start);
+  }
   std::optional<std::string> open(const std::string& path) override {
     if (auto problem = file_.reserve(path)) return problem;
     if (auto problem = database_.create(file_.partial())) return problem;

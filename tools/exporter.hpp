@@ -36,6 +36,8 @@ class Exporter {
   virtual ~Exporter() = default;
   // How a file that it wrote is known.
   [[nodiscard]] virtual FileMark mark() const = 0;
+  // Of which run (run_name.hpp) the file at `path` is, if it wrote that one; empty: it does not say.
+  [[nodiscard]] virtual std::string run_of(const std::string& path) const = 0;
   virtual std::optional<std::string> open(const std::string& path) = 0;
   virtual void begin(const policy::trace::TraceHeader& header) = 0;
   // After `run` has seen the record. `inside`: the record lies in the window; what names things is written anyway.

@@ -69,6 +69,13 @@ std::string cannot_be_written(const std::string& output, const std::string& prob
   return output + ": cannot be written: " + problem + "; " + remedy;
 }
 
+std::string in_place_of(const std::string& output) {
+  std::error_code error;
+  const bool replaced = output != "-" && std::filesystem::is_regular_file(output, error) &&
+                        std::filesystem::file_size(output, error) > 0 && !error;
+  return replaced ? ", in place of an earlier one" : "";
+}
+
 std::string written_line(const std::string& output, const std::string& what) {
   if (output == "-") return {};
   std::error_code error;

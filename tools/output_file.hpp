@@ -36,6 +36,9 @@ KeptFile keep_old(const std::string& output, std::string_view text);
 // What to complain of once open() or finish() has said `problem`, with the remedy.
 std::string cannot_be_written(const std::string& output, const std::string& problem);
 
+// ", in place of an earlier one" if there is a file that will be replaced; asked before it is.
+std::string in_place_of(const std::string& output);
+
 // "run.pftrace: 1.2 MiB, iterations 3 to 9\n", of a file that was written; nothing for standard output.
 std::string written_line(const std::string& output, const std::string& what);
 

@@ -40,6 +40,20 @@ void SqliteInsert::put() {
 
 SqliteDatabase::~SqliteDatabase() { static_cast<void>(close()); }
 
+std::optional<std::string> read_value(const std::string& path, const char* sql) {
+  std::optional<std::string> value;
+  sqlite3* database = nullptr;
+  sqlite3_stmt* query = nullptr;
+  if (sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK &&
+      sqlite3_prepare_v2(database, sql, -1, &query, nullptr) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW) {
+    const unsigned char* const text = sqlite3_column_text(query, 0);
+    if (text != nullptr) value = reinterpret_cast<const char*>(text);
+  }
+  sqlite3_finalize(query);
+  sqlite3_close(database);
+  return value;
+}
+
 std::optional<std::string> SqliteDatabase::create(const std::string& path) {
   const int result = sqlite3_open_v2(path.c_str(), &database_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   if (result != SQLITE_OK) return std::string(sqlite3_errmsg(database_));

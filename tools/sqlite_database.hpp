@@ -29,6 +29,9 @@ class SqliteInsert {
   int* error_ = nullptr;
 };
 
+// The first value that the query finds in the file; nothing if there is none, or it cannot be read.
+std::optional<std::string> read_value(const std::string& path, const char* sql);
+
 class SqliteDatabase {
  public:
   SqliteDatabase() = default;

@@ -190,6 +190,7 @@ TEST_F(ExportTest, SqliteHasWhatWasRefusedAndWhatFailed) {
 TEST_F(ExportTest, WhatWasWrittenIsSaidInALine) {
   put("run.swt", tests::training_trace());
   const auto written = [this](std::vector<std::string> range) {
+    std::filesystem::remove(folder_ / "run.pftrace");
     range.insert(range.begin(), {"export", "run.swt", "--format", "perfetto", "-o", "run.pftrace"});
     return spillway(range).out;
   };
@@ -237,6 +238,34 @@ TEST_F(ExportTest, OnlyWhatTheSameExportWroteIsReplaced) {
     put("empty", {});
     EXPECT_EQ(into(format, "empty").exit_code, 0);
     EXPECT_EQ(text("empty"), text(format));
+  }
+}
+
+// A piece of the same run takes its place, and a line says so. CSV has no place for the run's name.
+TEST_F(ExportTest, AnExportOfAnotherRunIsNotReplaced) {
+  put("a.swt", tests::training_trace());
+  put("b.swt", tests::training_trace({"", "2026-01-02T03:04:06+00:00", 4242, 20}));
+  for (const std::string format : {"perfetto", "sqlite", "csv"}) {
+    const auto into = [this, &format](const std::string& trace, std::vector<std::string> piece = {}) {
+      piece.insert(piece.begin(), {"export", trace, "--format", format, "-o", format});
+      return spillway(piece);
+    };
+    EXPECT_THAT(into("a.swt").out, ::testing::EndsWith("iB, the whole trace\n"));
+    const std::string before = text(format);
+    const auto other = into("b.swt");
+    if (format == "csv") {
+      EXPECT_EQ(other.exit_code, 0);
+      EXPECT_THAT(other.out, ::testing::EndsWith("the whole trace, in place of an earlier one\n"));
+      continue;
+    }
+    EXPECT_EQ(other.exit_code, 2) << format;
+    EXPECT_EQ(other.out, "");
+    EXPECT_EQ(other.err, "spillway: " + format +
+                             ": exists, and is of another run (node1/4242/2026-01-02T03:04:05+00:00); name another "
+                             "file with -o, or remove this one\n");
+    EXPECT_TRUE(text(format) == before);
+    EXPECT_THAT(into("a.swt", {"--iteration", "3"}).out,
+                ::testing::EndsWith("iteration 3, in place of an earlier one\n"));
   }
 }
 

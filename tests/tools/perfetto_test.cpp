@@ -253,8 +253,9 @@ TEST_F(PerfettoTest, RecordingsAndOddNamesKeepTheRules) {
   for (const char* name : {"train_gpt2_fused", "generate_llama", "decode_kv", "cupy_blocks"}) {
     SCOPED_TRACE(name);
     const std::string trace = std::string(GOLDEN_TRACES) + "/" + name + ".swt";
-    ASSERT_EQ(spillway({"export", trace, "--format", "perfetto", "-o", "run.pftrace"}).exit_code, 0);
-    const std::string bytes = text("run.pftrace");
+    const std::string file = std::string(name) + ".pftrace";
+    ASSERT_EQ(spillway({"export", trace, "--format", "perfetto", "-o", file}).exit_code, 0);
+    const std::string bytes = text(file);
     EXPECT_GT(read_perfetto(bytes).events["decisions"], 0U);
   }
   tests::TraceMaker maker({});

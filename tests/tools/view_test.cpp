@@ -192,7 +192,43 @@ TEST_F(ViewSample, AFolderIsOnePageOfAllItsTraces) {
   EXPECT_EQ(torn.exit_code, 1);
   EXPECT_THAT(torn.err, HasSubstr("torn.swt: "));
   EXPECT_THAT(torn.err, HasSubstr("; left out"));
-  EXPECT_THAT(torn.out, ::testing::MatchesRegex(path("page.html") + ": [0-9.]+ [KM]iB, 3 traces\n"));
+  EXPECT_THAT(torn.out,
+              ::testing::MatchesRegex(path("page.html") + ": [0-9.]+ [KM]iB, 3 traces, in place of an earlier one\n"));
+}
+
+// Made anew, and of more traces, it may be replaced, which is said; a run that the new page would not show may not.
+TEST_F(ViewSample, APageOfAnotherRunIsNotReplaced) {
+  if (page_template().empty()) return expect_remedy();
+  std::filesystem::create_directory(folder_ / "both");
+  write(path("a.swt"), spillway::tests::training_trace());
+  write(path("b.swt"), spillway::tests::training_trace({"", "2026-01-02T03:04:05+00:00", 4243, 20}));
+  std::filesystem::copy_file(path("a.swt"), path("both/a.swt"));
+  std::filesystem::copy_file(path("b.swt"), path("both/b.swt"));
+  const auto into_page = [this](const std::string& trace) {
+    return view({path(trace), "-o", path("page.html"), "--open", "no"});
+  };
+  EXPECT_THAT(into_page("a.swt").out, ::testing::EndsWith("iB, the whole trace\n"));
+  const std::string before = text(path("page.html"));
+  const auto refused = into_page("b.swt");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_EQ(refused.err, "spillway: " + path("page.html") +
+                             ": exists, and is of another run (node1/4242/2026-01-02T03:04:05+00:00); name another "
+                             "file with -o, or remove this one\n");
+  EXPECT_TRUE(text(path("page.html")) == before);
+  EXPECT_THAT(into_page("a.swt").out, ::testing::EndsWith("the whole trace, in place of an earlier one\n"));
+  EXPECT_EQ(into_page("both").exit_code, 0);
+  EXPECT_EQ(into_page("b.swt").exit_code, 2) << "that of the other would be gone";
+  EXPECT_EQ(into_page("both").exit_code, 0);
+  // Nor is one whose name nobody has given.
+  spillway::tests::ProcessOptions in_folder;
+  in_folder.folder = folder_.string();
+  const auto here = [&in_folder](const std::string& trace) {
+    return spillway::tests::run_process({SPILLWAY_COMMAND, "view", trace, "--open", "no"}, in_folder).exit_code;
+  };
+  EXPECT_EQ(here("both/a.swt"), 0);
+  std::filesystem::copy_file(path("b.swt"), path("a.swt"), std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(here("a.swt"), 2);
 }
 
 // The lane of stalls tells what `stats` tells.

@@ -1,5 +1,10 @@
 #include "tools/view/page.hpp"
 
+#include <sstream>
+
+#include "tools/regular_file.hpp"
+#include "tools/run_name.hpp"
+
 #ifdef SPILLWAY_VIEWER
 extern "C" {
 extern const char spillway_viewer_page[];
@@ -11,6 +16,10 @@ namespace spillway::tools::view {
 namespace {
 
 constexpr std::string_view kDataMark = "<!-- data -->";
+// Behind the page's mark, with the runs that it is of, and an end.
+constexpr std::string_view kRunsMark = "<!-- of";
+constexpr std::string_view kRunsEnd = " -->";
+constexpr std::size_t kMostOfRuns = std::size_t{64} << 10;
 
 // JSON inside a script element: nothing in it may end the element or begin a comment.
 std::string inside_script(const std::string& json) {
@@ -53,6 +62,18 @@ std::string_view page_template() {
 #endif
 }
 
+std::vector<std::string> runs_of_page(const std::string& path) {
+  std::string why;
+  const std::string begin = read_regular(path, kMostOfRuns, why).value_or("");
+  const std::string mark = std::string(kPageMark) + std::string(kRunsMark);
+  const std::size_t end = begin.find(kRunsEnd, mark.size());
+  if (!begin.starts_with(mark) || end == std::string::npos) return {};
+  std::istringstream words(begin.substr(mark.size(), end - mark.size()));
+  std::vector<std::string> runs;
+  for (std::string run; words >> run;) runs.push_back(run);
+  return runs;
+}
+
 std::string make_page(std::string_view page, std::span<const ViewData> traces) {
   const std::size_t mark = page.find(kDataMark);
   const std::string_view before = page.substr(0, mark);
@@ -62,6 +83,13 @@ std::string make_page(std::string_view page, std::span<const ViewData> traces) {
     for (const std::string& block : data.blocks) bytes += block.size() + 64;
   }
   std::string out(kPageMark);
+  out += kRunsMark;
+  for (const ViewData& data : traces) {
+    const std::string run = run_name(data.directory.value("host", ""), data.directory.value("pid", std::uint64_t{0}),
+                                     data.directory.value("start", ""));
+    if (!run.empty()) out += " " + run;
+  }
+  out += kRunsEnd;
   out.reserve(bytes + (std::size_t{1} << 20));
   out += before;
   Json listed = Json::array();
