@@ -57,7 +57,7 @@ class StatsCommand : public Command {
     const bool one = list.paths.size() == 1;
     const Terminal terminal = terminal_of_output();
     print(json_ ? dumped(json(one, !apart)) : page_for(terminal, text(one, !apart, terminal.width)));
-    if (apart) return complain(*apart, kFailure);
+    if (apart) return complain(*apart + "; name the traces of one run for totals", kFailure);
     if (const auto note = different_programs(summaries_)) complain(*note, kSuccess);
     return code;
   }

@@ -111,11 +111,12 @@ class ViewCommand : public Command {
     }
     if (readings.empty()) return complain(trace_ + ": none of its traces can be read", kFailure);
     if (const auto problem = replaces_page_of_others(readings)) return complain(*problem);
+    const bool apart = said_to_be_apart(readings);
     const std::string page = make_page(readings);
     std::string what = one ? "the whole trace" : counted(readings.size(), "trace", "traces");
     if (!whole) what = one ? "the trace as far as it could be read" : what + ", some only as far as they could be read";
     const int shown = serve_ ? serve_page(page) : write_page(page, what);
-    return readings.size() < list.paths.size() ? kFailure : shown;
+    return apart || readings.size() < list.paths.size() ? kFailure : shown;
   }
 
  private:
@@ -133,6 +134,15 @@ class ViewCommand : public Command {
     return replaces_other_run(output_, view::runs_of_page(output_), runs);
   }
 
+  // As stats: what can be shown is shown, and that it is not one run is the answer.
+  static bool said_to_be_apart(const std::vector<view::ViewReading>& readings) {
+    std::vector<TraceSummary> summaries;
+    for (const view::ViewReading& reading : readings) summaries.push_back(reading.summary);
+    const auto apart = why_not_one_run(summaries);
+    if (apart) complain(*apart + "; name one of them, or a folder that holds the traces of one run");
+    return apart.has_value();
+  }
+
   // By rank, and by name where there is none.
   static std::string make_page(std::vector<view::ViewReading>& readings) {
     const auto rank = [](const view::ViewReading& reading) {
@@ -142,13 +152,8 @@ class ViewCommand : public Command {
     };
     std::stable_sort(readings.begin(), readings.end(),
                      [&rank](const auto& a, const auto& b) { return rank(a) < rank(b); });
-    std::vector<TraceSummary> summaries;
     std::vector<view::ViewData> traces;
-    for (view::ViewReading& reading : readings) {
-      summaries.push_back(std::move(reading.summary));
-      traces.push_back(std::move(reading.data));
-    }
-    if (const auto apart = why_not_one_run(summaries)) complain(*apart);
+    for (view::ViewReading& reading : readings) traces.push_back(std::move(reading.data));
     return view::make_page(view::page_template(), traces);
   }
 

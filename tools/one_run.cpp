@@ -40,8 +40,7 @@ bool related(const TraceSummary& a, const TraceSummary& b) {
 }
 
 std::string different(const TraceSummary& a, const TraceSummary& b, const std::string& why) {
-  return harmless(a.path) + " and " + harmless(b.path) + " are of different runs: " + why +
-         "; name the traces of one run for totals";
+  return harmless(a.path) + " and " + harmless(b.path) + " are of different runs: " + why;
 }
 
 // Of one host, so of one clock. Both may be parts of one script, so this is no reason to refuse totals.

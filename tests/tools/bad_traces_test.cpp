@@ -160,8 +160,12 @@ TEST_F(BadTracesTest, AFolderIsItsTraceOrTraces) {
     if (!takes_several(reader)) {
       EXPECT_THAT(complaint(reader, "two"), HasSubstr("holds 2 traces; name one of them, such as two/0.swt"));
     } else if (reader.size() == 1 || reader[1] != "--explain") {
-      EXPECT_THAT(read(reader, "two").err,
-                  HasSubstr("two/0.swt and two/1.swt are of different runs: the second began at " + later.start));
+      const auto both = read(reader, "two");
+      EXPECT_EQ(both.exit_code, 1);
+      EXPECT_EQ(std::count(both.err.begin(), both.err.end(), '\n'), 1) << both.err;
+      EXPECT_THAT(both.err, HasSubstr("two/0.swt and two/1.swt are of different runs: the second began at " +
+                                      later.start + ", after the first had ended; name "));
+      EXPECT_EQ(std::filesystem::exists(folder_ / "page.html"), reader[0] == "view") << "what can be shown is shown";
     }
   }
 }
