@@ -19,6 +19,7 @@
 #include "tools/running_process.hpp"
 #include "tools/top_view.hpp"
 #include "tools/trace_source.hpp"
+#include "tools/wall_clock.hpp"
 
 namespace spillway::tools {
 namespace {
@@ -106,6 +107,7 @@ class TopCommand : public Command {
     visitor.opened = [&](const policy::trace::TraceReader& reader) {
       reader_ = &reader;
       view_.begin(reader, shown);
+      start_ = reader.header().start;
       if (writer_ == 0 && reader.header().host == this_host()) writer_ = reader.header().pid;
     };
     visitor.record = [this](const policy::trace::Record& record) {
@@ -129,7 +131,7 @@ class TopCommand : public Command {
       return complain(*problem + (there ? "" : "; a process is named by its number"), kFailure);
     }
     view_.set_state(last_state());
-    view_.set_quiet(since_last_event());
+    note_last_event();
     show(view_.frame(run_, top()));
     return kSuccess;
   }
@@ -154,7 +156,7 @@ class TopCommand : public Command {
     const std::chrono::duration<double> every(interval_);
     if (reader_ != nullptr && now - last_shown_ >= every) {
       last_shown_ = now;
-      view_.set_quiet(since_last_event());
+      note_last_event();
       show(view_.frame(run_, top()));
       std::fflush(stdout);
       if (std::ferror(stdout) != 0) return false;
@@ -169,11 +171,18 @@ class TopCommand : public Command {
     return writer_ != 0 ? "no end in the trace (" + why_no_end_ + ")" : "still running, or " + why_no_end_;
   }
 
-  // In seconds. What happens is in the file within one.
-  [[nodiscard]] std::int64_t since_last_event() const {
+  // What a running process does is in its file within a second. A file that nobody is known to write may be a copy: the
+  // trace itself says when it began, and how long after that its last event was.
+  void note_last_event() {
     struct stat status {};
-    if (!end_reason_.empty() || ::stat(open_as_.c_str(), &status) != 0) return 0;
-    return std::max<std::int64_t>(std::time(nullptr) - status.st_mtime, 0);
+    if (!end_reason_.empty()) return view_.set_quiet(0, {});
+    const std::int64_t now = std::time(nullptr);
+    if (writer_ != 0 && is_running(writer_) && ::stat(open_as_.c_str(), &status) == 0)
+      return view_.set_quiet(std::max<std::int64_t>(now - status.st_mtime, 0), {});
+    const auto began = seconds_of(start_);
+    if (!began) return view_.set_quiet(0, {});
+    const std::int64_t last = *began + run_.time().count() / 1'000'000'000;
+    view_.set_quiet(std::max<std::int64_t>(now - last, 0), date_of(last));
   }
 
   void show(TopFrame frame) const {
@@ -198,6 +207,7 @@ class TopCommand : public Command {
   const policy::trace::TraceReader* reader_ = nullptr;  // while it reads
   std::string end_reason_;
   std::string why_no_end_;
+  std::string start_;            // of the run, as the trace says
   std::uint64_t writer_ = 0;     // 0: nobody of this machine that we know of
   std::uint64_t asked_for_ = 0;  // the process named, where a child of it is shown
   bool gone_ = false;

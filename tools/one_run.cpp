@@ -1,39 +1,15 @@
 #include "tools/one_run.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <ctime>
 
 #include "tools/text_table.hpp"
+#include "tools/wall_clock.hpp"
 
 namespace spillway::tools {
 namespace {
 
 // Headers give whole seconds, and clocks of hosts differ.
 constexpr std::int64_t kSlack = 60;
-
-// Seconds since 1970; nothing if the text is no RFC 3339 time.
-std::optional<std::int64_t> seconds_of(const std::string& start) {
-  int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
-  if (std::sscanf(start.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute, &second, &used) !=
-      6) {
-    return std::nullopt;
-  }
-  std::tm parts{};
-  parts.tm_year = year - 1900;
-  parts.tm_mon = month - 1;
-  parts.tm_mday = day;
-  parts.tm_hour = hour;
-  parts.tm_min = minute;
-  parts.tm_sec = second;
-  std::int64_t offset = 0;
-  int hours = 0, minutes = 0;
-  char sign = 'Z';
-  if (std::sscanf(start.c_str() + used, "%c%2d:%2d", &sign, &hours, &minutes) == 3 && sign != 'Z') {
-    offset = (hours * 60 + minutes) * 60 * (sign == '-' ? -1 : 1);
-  }
-  return std::int64_t{::timegm(&parts)} - offset;
-}
 
 bool related(const TraceSummary& a, const TraceSummary& b) {
   return a.header.parent_pid == b.header.pid || b.header.parent_pid == a.header.pid;

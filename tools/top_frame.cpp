@@ -42,7 +42,11 @@ std::string heading(const TopFrame& frame) {
   out += ", " + harmless(frame.state) + ", " + (frame.is_partial() ? "last event read at " : "") +
          seconds_text(frame.time, 1);
   // What happens is known within a second.
-  if (frame.quiet_seconds >= 2) out += ", last event " + std::to_string(frame.quiet_seconds) + " s ago";
+  if (!frame.last_event.empty()) {
+    out += (frame.is_partial() ? ", at " : ", last event at ") + frame.last_event;
+  } else if (frame.quiet_seconds >= 2) {
+    out += ", last event " + std::to_string(frame.quiet_seconds) + " s ago";
+  }
   if (frame.is_partial()) out += "\nincomplete: " + frame.completeness;
   return out + "\n";
 }
@@ -164,6 +168,7 @@ nlohmann::ordered_json json_of(const TopFrame& frame) {
           {"state", frame.state},
           {"completeness", frame.completeness},
           {"quiet_seconds", frame.quiet_seconds},
+          {"last_event", frame.last_event},
           {"time_ns", frame.time.count()},
           {"launches", frame.launches},
           {"launches_per_second", frame.launches_per_second},

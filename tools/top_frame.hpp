@@ -41,7 +41,8 @@ struct TopFrame {
   std::string state;            // "running", "ended by exit"; a page: "killed"; a trace: that it has no end, and why
   std::string completeness;     // of a trace: "whole", or what is missing, with the offset; empty while it is written
   bool ended = false;
-  std::int64_t quiet_seconds = 0;  // since the last event; 0: the run has ended
+  std::int64_t quiet_seconds = 0;  // since the last event; 0: the run has ended, or it is not known
+  std::string last_event;          // of a trace that has no end and may not go on: its date; empty if not known
   policy::Nanoseconds time;
   std::uint64_t launches = 0;
   double launches_per_second = 0;  // this and the devices' rates: lately; of a run that has ended, all through it

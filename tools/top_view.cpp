@@ -124,6 +124,7 @@ TopFrame TopView::frame(const RunFollower& run, std::size_t top) const {
   frame.completeness = completeness_;
   frame.ended = ended_;
   frame.quiet_seconds = quiet_seconds_;
+  frame.last_event = last_event_;
   frame.time = run.time();
   frame.launches = run.launches();
   frame.launches_per_second = rates(run, 0).launches;

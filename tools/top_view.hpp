@@ -25,7 +25,11 @@ class TopView {
   // "running", "ended by exit", "no end in the trace (killed, or its disk was full)".
   void set_state(std::string state) { state_ = std::move(state); }
   void set_completeness(std::string what) { completeness_ = std::move(what); }
-  void set_quiet(std::int64_t seconds) { quiet_seconds_ = seconds; }  // since the last event; 0: the run has ended
+  // Seconds since the last event, and its date, as TopFrame has them.
+  void set_quiet(std::int64_t seconds, std::string last_event) {
+    quiet_seconds_ = seconds;
+    last_event_ = std::move(last_event);
+  }
 
   // With `top` allocations.
   [[nodiscard]] TopFrame frame(const RunFollower& run, std::size_t top) const;
@@ -66,6 +70,7 @@ class TopView {
   std::string state_ = "running";
   std::string completeness_;
   std::int64_t quiet_seconds_ = 0;
+  std::string last_event_;
   std::unordered_map<std::uint32_t, policy::DeviceSeen> devices_;
   std::vector<Peaks> peaks_;                                            // by device
   std::unordered_map<std::uint32_t, policy::DeviceTotals> end_totals_;  // by device

@@ -192,6 +192,39 @@ TEST_F(TopTest, IntoAPipeItPrintsOneFrameAndSaysHowLongNothingHappened) {
   EXPECT_THAT(result.out, ::testing::ContainsRegex(", running, .* s, last event 9[0-9] s ago\n"));
 }
 
+// Copying a trace makes its file new, not its run.
+TEST_F(TopTest, ATraceWithoutItsEndIsDatedByItsRunNotByItsFile) {
+  policy::trace::TraceHeader header;
+  header.program = "/bin/train";
+  header.pid = 4242;
+  header.start = "2026-01-02T03:04:05+01:00";
+  header.host = "node1";
+  tests::TraceMaker maker(header);
+  maker.pass(policy::Nanoseconds(90'000'000'000));
+  maker.event(policy::EventsDropped{1});
+  const std::vector<std::byte> killed = maker.finish_without_end();
+  put("killed.swt", killed);
+  EXPECT_THAT(spillway({"top", "killed.swt", "--once"}).out,
+              ::testing::StartsWith("train, pid 4242 on node1, still running, or killed, or its disk was full, 90.0 s, "
+                                    "last event at 2026-01-02T02:05:35Z\n"));
+  const json frame = json::parse(spillway({"top", "killed.swt", "--once", "--json"}).out);
+  EXPECT_EQ(frame.value("last_event", ""), "2026-01-02T02:05:35Z");
+  EXPECT_GT(frame["quiet_seconds"], 3600);
+  std::vector<std::byte> cut = killed;
+  cut.insert(cut.end(), killed.end() - 20, killed.end() - 10);
+  put("cut.swt", cut);
+  EXPECT_THAT(spillway({"top", "cut.swt", "--once"}).out,
+              HasSubstr(", last event read at 90.0 s, at 2026-01-02T02:05:35Z\nincomplete: "));
+  // Nobody knows when; a run that has ended needs no date.
+  tests::TraceMaker undated({});
+  undated.event(policy::EventsDropped{1});
+  put("undated.swt", undated.finish_without_end());
+  EXPECT_THAT(shell("touch -d '-90 seconds' undated.swt; $SPILLWAY top undated.swt --once").out,
+              ::testing::Not(HasSubstr("last event")));
+  put("whole.swt", tests::training_trace());
+  EXPECT_THAT(spillway({"top", "whole.swt", "--once"}).out, ::testing::Not(HasSubstr("last event")));
+}
+
 TEST_F(TopTest, AnInterruptEndsItWithALastFrame) {
   tests::SampleOptions sample;
   sample.with_end = false;
