@@ -7,6 +7,7 @@
 #include "policy/policy_reference.hpp"
 #include "tools/check.hpp"
 #include "tools/command.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/regular_file.hpp"
 #include "tools/terminal.hpp"
 #include "tools/trace_source.hpp"
@@ -28,7 +29,8 @@ class CheckCommand : public Command {
   void add_options(CLI::App& app) override {
     app.add_option("policy", policy_path_, "Policy file (TOML)");
     app.add_option("--trace", trace_path_, "Trace file (.swt): say what each rule would match in it")
-        ->type_name("TRACE");
+        ->type_name("TRACE")
+        ->check(names_file());
     app.add_flag("--json", json_, "Print JSON");
     app.add_flag("--reference", reference_, "Print the reference page of all settings and rules (Markdown)");
   }

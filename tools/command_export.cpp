@@ -59,7 +59,8 @@ class ExportCommand : public Command {
     app.add_option("-o,--output", output_,
                    "File to write, also in place of an export of the same run; - for standard output (not with sqlite)")
         ->type_name("FILE")
-        ->required();
+        ->required()
+        ->check(names_file());
     from_given_ = app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms")->type_name("time");
     to_given_ = app.add_option("--to", to_, "Up to this time")->type_name("time");
     iterations_given_ =

@@ -27,11 +27,29 @@ std::size_t program_start(const CLI::App& command, const std::vector<std::string
   return std::min(at, arguments.size());
 }
 
+// "-o=FILE" is "--output=FILE": CLI11 would take "=FILE" for the value.
+void spell_out(const CLI::App& command, std::string& word) {
+  if (word.size() < 3 || word[1] == '-' || word[2] != '=' || !takes_value(command, word.substr(0, 2))) return;
+  const auto& names = command.get_option_no_throw(word.substr(0, 2))->get_lnames();
+  if (!names.empty()) word = "--" + names.front() + word.substr(2);
+}
+
+// What stands behind "--" is no flag. CLI11 hands it to no command that has all it needs: without the mark it does.
+void take_mark_away(std::vector<std::string>& arguments) {
+  const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+  if (mark == arguments.end()) return;
+  std::for_each(mark + 1, arguments.end(), [](std::string& word) {
+    if (word.starts_with('-')) word = "./" + word;  // a file
+  });
+  arguments.erase(mark);
+}
+
 // What CLI11 would take for a value that is none: of "--flag=", whose value is empty, the next word; and of a flag
 // without its value "--" or another flag, so that the words end there.
 void mark_values(const CLI::App& command, std::vector<std::string>& arguments) {
   for (std::size_t at = 1; at < arguments.size() && arguments[at] != "--"; ++at) {
     std::string& word = arguments[at];
+    spell_out(command, word);
     if (word.ends_with('=') && takes_value(command, word.substr(0, word.size() - 1))) {
       word.pop_back();
       arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(++at), std::string());
@@ -90,6 +108,7 @@ void CommandLine::parse(std::vector<std::string> arguments) {
       arguments.resize(end);
     }
     mark_values(*commands[i].first, arguments);
+    take_mark_away(arguments);
   }
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.parse(std::move(arguments));

@@ -7,6 +7,7 @@
 #include "policy/plan.hpp"
 #include "tools/command.hpp"
 #include "tools/expectation.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/output_file.hpp"
 #include "tools/replay.hpp"
 #include "tools/text_table.hpp"
@@ -24,7 +25,8 @@ class PlanCommand : public Command {
         ->required();
     app.add_option("-o,--output", output_,
                    "Policy file to write (default: stdout); another plan that is there is kept beside it, as FILE.old")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(names_file());
     app.add_flag("--json", json_,
                  "Print what is expected of the next run as JSON; the policy file only goes to --output");
   }

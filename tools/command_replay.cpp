@@ -5,6 +5,7 @@
 
 #include "policy/size_text.hpp"
 #include "tools/command.hpp"
+#include "tools/option_checks.hpp"
 #include "tools/replay.hpp"
 #include "tools/terminal.hpp"
 #include "tools/trace_source.hpp"
@@ -18,14 +19,15 @@ class ReplayCommand : public Command {
     app.add_option("trace", trace_, "Trace file (.swt)")->required();
     app.add_option("--policy", policy_,
                    "Policy file, or a mode (default: the mode of the recorded run; adaptive if that was off)")
-        ->type_name("FILE or mode");
+        ->type_name("FILE or mode")
+        ->check(names_file());
     app.add_option("--compare", compare_,
                    "More policy files or modes, each a line of the table; a mode has the recorded run's other settings")
         ->type_name("FILE or mode ...")
         ->delimiter(',');
-    app.add_option("--device-budget", budget_,
-                   "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%")
-        ->type_name("size or share");
+    budget_given_ = app.add_option("--device-budget", budget_,
+                                   "Budget in place of the policies' own: a size such as 16GiB, or a share such as 80%")
+                        ->type_name("size or share");
     from_given_ = app.add_option("--from-launch", from_,
                                  "Count from this launch on (default: the middle of the trace, after learning)")
                       ->type_name("number");
@@ -34,7 +36,7 @@ class ReplayCommand : public Command {
 
   int run() override {
     ReplayRequest request;
-    if (!budget_.empty()) {
+    if (budget_given_->count() > 0) {
       policy::Settings settings;
       if (const auto problem = policy::set_setting(settings, "memory.device_budget", budget_, "--device-budget")) {
         return complain(problem->sentence());
@@ -85,6 +87,7 @@ class ReplayCommand : public Command {
   std::vector<std::string> compare_;
   std::string budget_;
   std::string from_;
+  const CLI::Option* budget_given_ = nullptr;
   const CLI::Option* from_given_ = nullptr;
   bool json_ = false;
 };

@@ -58,7 +58,8 @@ class ViewCommand : public Command {
     auto* output = app.add_option("-o,--output", output_,
                                   "Page to write, also in place of one of the same run (default: the trace's name with "
                                   ".html, in this folder)")
-                       ->type_name("PAGE");
+                       ->type_name("PAGE")
+                       ->check(names_file());
     auto* serve = app.add_flag("--serve", serve_, "Serve the page on 127.0.0.1 until interrupted; writes no file");
     serve->excludes(output);
     app.add_option("--port", port_, "Port for --serve; 0: any that is free")

@@ -48,6 +48,13 @@ CLI::Validator number_within(double least, double most) {
           ""};
 }
 
+CLI::Validator names_file() {
+  return {[](const std::string& text) {
+            return text.empty() ? policy::quoted(text) + " names no file; write a name behind the flag" : std::string();
+          },
+          ""};
+}
+
 CLI::Validator one_of(std::vector<std::string> words) {
   return {[words = std::move(words)](const std::string& text) {
             std::string listed;

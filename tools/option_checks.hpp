@@ -10,6 +10,7 @@ namespace spillway::tools {
 
 CLI::Validator whole_number_within(long least, long most);
 CLI::Validator number_within(double least, double most);
+CLI::Validator names_file();  // not empty
 CLI::Validator one_of(std::vector<std::string> words);
 
 }  // namespace spillway::tools

@@ -154,6 +154,57 @@ TEST(Command, NothingBehindTheEqualsSignIsTheEmptyValue) {
               HasSubstr("--device-budget: the value is empty; write"));
   EXPECT_THAT(said({"stats", "x.swt", "--by="}), HasSubstr("--by: \"\" is not one of"));
   EXPECT_THAT(said({"stats", "x.swt", "--", "--by="}), HasSubstr("--by="));
+  EXPECT_THAT(said({"replay", "x.swt", "--device-budget="}), HasSubstr("--device-budget: the value is empty; write"));
+  EXPECT_THAT(said({"replay", "x.swt", "--policy="}), HasSubstr("--policy: \"\" names no file; write a name behind"));
+}
+
+// Of a short flag as well; "=" is no part of the value.
+TEST(Command, AShortFlagTakesItsValueBehindAnEqualsSign) {
+  const auto run = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    return run_process(arguments);
+  };
+  const std::vector<std::vector<std::string>> commands = {{"plan", "x.swt", "--device-budget", "48MiB"},
+                                                          {"view", "x.swt", "--open", "no"},
+                                                          {"export", "x.swt", "--format", "csv"}};
+  for (std::vector<std::string> words : commands) {
+    for (const std::vector<std::string>& empty : {std::vector<std::string>{"-o="}, {"--output="}, {"-o", ""}}) {
+      std::vector<std::string> all = words;
+      all.insert(all.end(), empty.begin(), empty.end());
+      const auto result = run(all);
+      EXPECT_EQ(result.exit_code, 2) << words.front() << " " << empty.front();
+      EXPECT_EQ(result.out, "");
+      EXPECT_EQ(result.err, "spillway: --output: \"\" names no file; write a name behind the flag; see `spillway " +
+                                words.front() + " --help`\n");
+    }
+  }
+  // Were it "=.", it would be a file.
+  const std::vector<std::string> folder = {"export", GOLDEN_TRACES "/cupy_blocks.swt", "--format", "csv", "-o=."};
+  EXPECT_THAT(run(folder).err, HasSubstr("spillway: .: is a folder; name a file to write"));
+}
+
+// In our words, whatever stands behind "--"; and a file whose name begins as a flag does is one.
+TEST(Command, WordsTooManyBehindTheMarkAreNamed) {
+  const auto says = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), SPILLWAY_COMMAND);
+    const auto result = run_process(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_EQ(says({"plan", "x.swt", "--device-budget", "48MiB", "--", "extra"}),
+            "spillway: unknown argument \"extra\"; see `spillway plan --help`\n");
+  EXPECT_EQ(says({"plan", "x.swt", "--device-budget", "48MiB", "extra"}),
+            "spillway: unknown argument \"extra\"; see `spillway plan --help`\n");
+  EXPECT_EQ(says({"view", "--", "x.swt", "extra", "-o"}),
+            "spillway: unknown argument \"extra\"; see `spillway view --help`\n");
+  EXPECT_EQ(says({"completion", "bash", "--", "zsh"}),
+            "spillway: unknown argument \"zsh\"; see `spillway completion --help`\n");
+  EXPECT_EQ(says({"check", "rules.toml", "--", "more.toml", "most.toml"}),
+            "spillway: unknown argument \"more.toml\"; see `spillway check --help`\n");
+  EXPECT_EQ(run_process({SPILLWAY_COMMAND, "stats", "none.swt", "--", "--by"}).err,
+            "spillway: none.swt: cannot be opened: No such file or directory; check the path of the trace\n"
+            "spillway: ./--by: cannot be opened: No such file or directory; check the path of the trace\n");
 }
 
 TEST(Command, HelpIsACommandAsWell) {
