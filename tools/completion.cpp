@@ -9,10 +9,12 @@
 namespace spillway::tools {
 namespace {
 
+constexpr std::string_view kFileOrMode = "FILE or mode";
 constexpr const char* kHelpSentence = "Say how a command is used";
 
 std::vector<std::string> choices_of(std::string_view type) {
   if (type == "true or false") return {"true", "false"};
+  if (type.starts_with(kFileOrMode)) return choices_of(policy::find_setting("policy.mode")->type);
   if (!type.starts_with("one of: ")) return {};
   std::vector<std::string> choices;
   for (std::size_t at = 8; at < type.size();) {
@@ -95,7 +97,8 @@ std::vector<CommandShape> command_shapes() {
       const std::string value = option->get_items_expected_max() > 0 ? option->get_type_name() : "";
       for (const std::string& name : option->get_lnames()) {
         const std::string letter = option->get_snames().empty() ? "" : "-" + option->get_snames().front();
-        shape.flags.push_back({"--" + name, letter, value, described(*option), choices_of(value)});
+        shape.flags.push_back({"--" + name, letter, value, described(*option), choices_of(value),
+                               value.starts_with(kFileOrMode), value.ends_with("...")});
       }
     }
     shapes.push_back(std::move(shape));
@@ -103,18 +106,55 @@ std::vector<CommandShape> command_shapes() {
   return shapes;
 }
 
+namespace {
+
+std::string bash_choices(const FlagShape& flag) {
+  return std::string("COMPREPLY=($(compgen ") + (flag.or_file ? "-f " : "") + "-W '" + joined(flag.choices) +
+         "' -- \"$word\"))";
+}
+
+// Flags with several values: any word up to the next flag is one.
+std::string bash_several(const CommandShape& command) {
+  std::string cases;
+  for (const FlagShape& flag : command.flags) {
+    if (!flag.several || flag.choices.empty()) continue;
+    cases += "        " + flag.name + ") [[ $word == -* ]] || { " + bash_choices(flag) + "; return; } ;;\n";
+  }
+  return cases.empty() ? cases : "      case $flag in\n" + cases + "      esac\n";
+}
+
+// What zsh offers for the flag's value: a function for choices beside files.
+std::string zsh_action(const FlagShape& flag) {
+  if (flag.choices.empty()) return "_files";
+  return flag.or_file ? " _spillway_or_file " + joined(flag.choices) : "(" + joined(flag.choices) + ")";
+}
+
+// What it offers for words that are no flags. No command has more than one flag with several values.
+std::string zsh_words(const CommandShape& command) {
+  for (const FlagShape& flag : command.flags) {
+    if (flag.several && !flag.choices.empty()) return " _spillway_words " + flag.name + " " + joined(flag.choices);
+  }
+  return "_files";
+}
+
+}  // namespace
+
 std::string bash_completion(const std::vector<CommandShape>& commands) {
   std::vector<std::string> names;
   for (const CommandShape& command : commands) names.push_back(command.name);
   std::string out =
       "# Completion of spillway for bash.\n_spillway() {\n  local word=${COMP_WORDS[COMP_CWORD]} "
       "before=${COMP_WORDS[COMP_CWORD-1]}\n"
+      // The flag whose value, or one of whose values, it may be.
+      "  local flag=$before at=$((COMP_CWORD - 1))\n"
+      "  while [ \"$at\" -gt 1 ] && [[ ${COMP_WORDS[at]} != -* ]]; do at=$((at - 1)); done\n"
+      "  [[ ${COMP_WORDS[at]} == -* ]] && flag=${COMP_WORDS[at]}\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W '" +
       joined(names) + " " + kHelpCommand +
       " --help --version' -- \"$word\"))\n    return\n  fi\n  case ${COMP_WORDS[1]} in\n    " + kHelpCommand +
       ") COMPREPLY=($(compgen -W '" + joined(names) + "' -- \"$word\")) ;;\n";
   for (const CommandShape& command : commands) {
-    out += "    " + command.name + ")\n      case $before in\n";
+    out += "    " + command.name + ")\n" + bash_several(command) + "      case $before in\n";
     std::vector<std::string> free_values;  // flags
     for (const FlagShape& flag : command.flags) {
       const std::string spellings = flag.name + (flag.letter.empty() ? "" : "|" + flag.letter);
@@ -122,8 +162,7 @@ std::string bash_completion(const std::vector<CommandShape>& commands) {
         if (!flag.value.empty()) free_values.push_back(spellings);
         continue;
       }
-      out += "        " + spellings + ") COMPREPLY=($(compgen -W '" + joined(flag.choices) +
-             "' -- \"$word\")); return ;;\n";
+      if (!flag.several) out += "        " + spellings + ") " + bash_choices(flag) + "; return ;;\n";
     }
     if (!free_values.empty())
       out += "        " + joined(free_values, "|") + ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n";
@@ -146,7 +185,14 @@ std::string bash_completion(const std::vector<CommandShape>& commands) {
 }
 
 std::string zsh_completion(const std::vector<CommandShape>& commands) {
-  std::string out = "#compdef spillway\n# Completion of spillway for zsh.\n_spillway() {\n  local -a commands=(\n";
+  std::string out =
+      "#compdef spillway\n# Completion of spillway for zsh.\n"
+      "_spillway_or_file() {\n  _alternative \"values:value:($*)\" 'files:file:_files'\n}\n"
+      // Files; or, where the last flag is the one named first, its values as well.
+      "_spillway_words() {\n  local at=$(( CURRENT - 1 ))\n"
+      "  while (( at > 1 )) && [[ $words[at] != -* ]]; do (( at-- )); done\n"
+      "  if [[ $words[at] == $1 ]]; then shift; _spillway_or_file \"$@\"; else _files; fi\n}\n"
+      "_spillway() {\n  local -a commands=(\n";
   for (const CommandShape& command : commands) out += "    '" + command.name + ":" + zsh_text(command.sentence) + "'\n";
   out += std::string("    '") + kHelpCommand + ":" + kHelpSentence + "'\n";
   out +=
@@ -161,14 +207,14 @@ std::string zsh_completion(const std::vector<CommandShape>& commands) {
                               : "(" + flag.letter + " " + flag.name + ")'{" + flag.letter + "," + flag.name + "}'";
       out += " \\\n        '" + names + "[" + zsh_text(flag.sentence) + "]";
       if (!flag.value.empty()) {
-        out += ":" + zsh_text(flag.choices.empty() ? flag.value : "value") + ":" +
-               (flag.choices.empty() ? "_files" : "(" + joined(flag.choices) + ")");
+        const bool named = flag.choices.empty() || flag.or_file;
+        out += ":" + zsh_text(named ? flag.value : "value") + ":" + zsh_action(flag);
       }
       out += "'";
     }
     switch (command.completes) {
       case Completes::files:
-        out += " \\\n        '*:file:_files' ;;\n";
+        out += " \\\n        '*:file:" + zsh_words(command) + "' ;;\n";
         break;
       case Completes::programs:
         out += " \\\n        '*::program:_normal' ;;\n";
@@ -182,7 +228,12 @@ std::string zsh_completion(const std::vector<CommandShape>& commands) {
 }
 
 std::string fish_completion(const std::vector<CommandShape>& commands) {
-  std::string out = "# Completion of spillway for fish.\n";
+  std::string out =
+      "# Completion of spillway for fish.\n"
+      // Whether the word may be one of the values of the flag: that is the last flag before it.
+      "function __spillway_values_of\n  for word in (commandline -opc)[-1..1]\n"
+      "    if string match -q -- '-*' $word\n      test $word = $argv[1]\n      return\n    end\n  end\n"
+      "  return 1\nend\n";
   for (const CommandShape& command : commands) {
     out += "complete -c spillway -n __fish_use_subcommand -f -a " + command.name + " -d '" +
            quoted_text(command.sentence) + "'\n";
@@ -197,9 +248,13 @@ std::string fish_completion(const std::vector<CommandShape>& commands) {
     for (const FlagShape& flag : command.flags) {
       out += start + (flag.letter.empty() ? "" : " -s " + flag.letter.substr(1)) + " -l " + flag.name.substr(2) +
              " -d '" + quoted_text(flag.sentence) + "'";
-      if (!flag.choices.empty()) out += " -x -a '" + joined(flag.choices) + "'";
-      if (flag.choices.empty() && !flag.value.empty()) out += " -r";
+      if (!flag.value.empty()) out += flag.choices.empty() || flag.or_file ? " -r" : " -x";
+      if (!flag.choices.empty()) out += " -a '" + joined(flag.choices) + "'";
       out += "\n";
+      if (flag.several && !flag.choices.empty()) {
+        out += "complete -c spillway -n '__fish_seen_subcommand_from " + command.name + "; and __spillway_values_of " +
+               flag.name + "' -a '" + joined(flag.choices) + "'\n";
+      }
     }
     if (command.completes == Completes::shells) out += start + " -f -a 'bash zsh fish man'\n";
     if (command.completes == Completes::programs) out += start + " -a '(__fish_complete_subcommand)'\n";

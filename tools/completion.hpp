@@ -12,7 +12,9 @@ struct FlagShape {
   std::string letter;  // "-o"; empty if it has none
   std::string value;   // "size or share"; empty if it takes none
   std::string sentence;
-  std::vector<std::string> choices;  // of "one of: a, b, c"
+  std::vector<std::string> choices;  // of "one of: a, b, c"; the modes, of "FILE or mode"
+  bool or_file = false;              // a file as well as one of the choices
+  bool several = false;              // all that follows up to the next flag
 };
 
 enum class Completes : std::uint8_t { files, programs, shells };

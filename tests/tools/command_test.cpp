@@ -290,6 +290,13 @@ TEST(Completion, BashCompletesCommandsFlagsAndChoices) {
   EXPECT_EQ(complete("spillway stats --by k", "3"), "kernel\n");
   EXPECT_EQ(complete("spillway hel", "1"), "help\n");
   EXPECT_EQ(complete("spillway help st", "2"), "stats\n");
+  // Modes and files, for each of several values.
+  EXPECT_EQ(complete("spillway replay --policy dem", "3"), "demand\n");
+  EXPECT_EQ(complete("spillway replay x.swt --compare dem", "4"), "demand\n");
+  EXPECT_EQ(complete("spillway replay x.swt --compare demand alloc_", "5"), "alloc_prefetch\n");
+  EXPECT_EQ(complete("spillway replay --compare demand /dev/nul", "4"), "/dev/null\n");
+  EXPECT_EQ(complete("spillway replay --compare demand --js", "4"), "--json\n");
+  EXPECT_EQ(complete("spillway replay --compare demand --json dem", "5"), "\n") << "a trace";
   // Files, and no programs, which stand behind the flags.
   for (const char* flag : {"--policy", "--trace", "--device-budget"}) {
     EXPECT_EQ(complete(std::string("spillway run ") + flag + " /dev/nul", "3"), "/dev/null\n") << flag;
@@ -318,6 +325,24 @@ TEST(Completion, ZshAndFishReadTheirs) {
   EXPECT_THAT(of_export, HasSubstr("\n--format[What to write]:value:(perfetto sqlite csv)\n"));
   EXPECT_THAT(of_export, HasSubstr("\n(-o --output)-o[File to write"));
   EXPECT_THAT(of_export, HasSubstr("\n(-o --output)--output[File to write"));
+  const std::string of_replay = zsh("spillway replay ''", 3);
+  const std::string modes = " _spillway_or_file off demand alloc_prefetch arrival adaptive\n";
+  EXPECT_THAT(of_replay, ::testing::ContainsRegex("\n--policy\\[[^\n]*\\]:FILE or mode:" + modes));
+  EXPECT_THAT(of_replay, ::testing::ContainsRegex("\n--compare\\[[^\n]*\\]:FILE or mode \\.\\.\\.:" + modes));
+  EXPECT_THAT(of_replay, HasSubstr("\n*:file: _spillway_words --compare off demand alloc_prefetch arrival adaptive\n"));
+  const auto offered = [&folder](const std::string& words, int current) {
+    return run_process(
+               {"zsh", "-fc",
+                "_alternative() { print -rl -- \"$@\" }; _files() { print files }; _arguments() { }; words=(x '' "
+                "''); CURRENT=3; source " +
+                    (folder / "s.zsh").string() + "; words=(" + words + "); CURRENT=" + std::to_string(current) +
+                    "; _spillway_words --compare off demand"})
+        .out;
+  };
+  const std::string both = "values:value:(off demand)\nfiles:file:_files\n";
+  EXPECT_EQ(offered("replay x.swt --compare demand ''", 5), both);
+  EXPECT_EQ(offered("replay x.swt --compare demand --json ''", 6), "files\n");
+  EXPECT_EQ(offered("replay ''", 2), "files\n");
   const auto fish = [&folder](const std::string& line) {
     const auto result = run_process(
         {"fish", "--no-config", "-c", "source " + (folder / "s.fish").string() + "; complete -C '" + line + "'"});
@@ -329,6 +354,11 @@ TEST(Completion, ZshAndFishReadTheirs) {
   EXPECT_THAT(fish("spillway export --format "), HasSubstr("sqlite"));
   EXPECT_THAT(fish("spillway run --mode ad"), HasSubstr("adaptive"));
   EXPECT_THAT(fish("spillway export -"), HasSubstr("-o\tFile to write"));
+  EXPECT_THAT(fish("spillway replay x.swt --policy deman"), ::testing::StartsWith("demand\t"));
+  EXPECT_THAT(fish("spillway replay x.swt --compare deman"), ::testing::StartsWith("demand\t"));
+  EXPECT_EQ(fish("spillway replay x.swt --compare arrival deman"), "demand\n");
+  EXPECT_EQ(fish("spillway replay x.swt --compare arrival /dev/nul"), "/dev/null\n");
+  EXPECT_EQ(fish("spillway replay --compare arrival --json deman"), "") << "a trace";
   fs::remove_all(folder);
 }
 
