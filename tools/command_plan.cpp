@@ -7,6 +7,7 @@
 #include "policy/plan.hpp"
 #include "tools/command.hpp"
 #include "tools/expectation.hpp"
+#include "tools/least_budget.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/output_file.hpp"
 #include "tools/replay.hpp"
@@ -73,6 +74,7 @@ class PlanCommand : public Command {
     policy::Plan plan = policy::make_plan(replayed, settings);
     // What is expected is of the file that is written, not of the replay that it was made from.
     request.keep = policy::ReplayOptions::Keep::figures;
+    request.least_budget = ReplayRequest::LeastBudget::wanted;
     if (const auto problem = try_replay(trace_, trace, {{"plan", plan.file}}, request, replays))
       return complain(*problem, kFailure);
     const Expectation expected = expect_of(trace, replays.front(), recorded.front());
@@ -80,6 +82,7 @@ class PlanCommand : public Command {
     const std::string text = policy::write_plan(plan);
     if (!plan.why_no_rule.empty()) remark += (remark.empty() ? "" : ". ") + plan.why_no_rule;
     if (!remark.empty()) complain(remark, kSuccess);
+    if (replays.front().result.out_of_memory > 0) complain(too_small(replays.front()), kSuccess);
     if (output_.empty()) {
       print(json_ ? json_of(trace, expected) : text);
       return kSuccess;
@@ -101,6 +104,13 @@ class PlanCommand : public Command {
   }
 
  private:
+  [[nodiscard]] std::string too_small(const NamedReplay& replay) const {
+    const policy::Bytes least = replay.least_budget;
+    return "--device-budget: " + policy::quoted(budget_) +
+           " is too small: " + policy::counted(replay.result.out_of_memory, "allocation is", "allocations are") +
+           " refused, so the program would end: out of memory; write " +
+           (least == policy::Bytes() ? "more" : "at least " + budget_text(least));
+  }
   static std::string json_of(const TraceEvents& trace, const Expectation& expected) {
     using Json = nlohmann::ordered_json;
     Json json = {{"trace", trace.path}, {"whole", trace.state == "whole"}, {"completeness", trace.state}};

@@ -72,6 +72,7 @@ class ReplayCommand : public Command {
       }
       request.from_launch = from;
     }
+    request.least_budget = ReplayRequest::LeastBudget::wanted;
     std::vector<NamedReplay> replays;
     if (const auto problem = try_replay(trace_, trace, policies, request, replays)) return complain(*problem, kFailure);
     const Terminal terminal = terminal_of_output();

@@ -7,6 +7,7 @@
 
 #include "policy/queue_depth.hpp"
 #include "policy/size_text.hpp"
+#include "tools/least_budget.hpp"
 #include "tools/text_table.hpp"
 
 namespace spillway::tools {
@@ -79,6 +80,13 @@ std::string basis_text(const Expectation& expected) {
   return {};
 }
 
+std::string does_not_fit(const Expectation& expected) {
+  if (expected.fits) return ". ";
+  if (expected.least_budget == Bytes()) return ". It does not fit: allocations are refused. ";
+  return ". It does not fit: allocations are refused; the least budget that would do is " +
+         budget_text(expected.least_budget) + ". ";
+}
+
 }  // namespace
 
 double recorded_seconds(const TraceEvents& trace, std::uint64_t from, std::uint64_t unit) {
@@ -110,6 +118,7 @@ Expectation expect_of(const TraceEvents& trace, const NamedReplay& replay, const
   expected.iteration_launches = repeats ? result.iteration : 0;
   expected.budget = result.budget;
   expected.resident_peak = result.resident_peak;
+  expected.least_budget = replay.least_budget;
   expected.fits = result.fits() && result.refused == 0;
   const auto launches = static_cast<double>(result.measured.launches);
   if (launches <= 0 || recorded.result.measured.launches == 0) return expected;
@@ -150,26 +159,29 @@ std::string expectation_text(const Expectation& expected) {
           : ", " + expected_bytes(expected.crossed_bytes) + " over the link; no placement can do better than " +
                 expected_time(expected.least_seconds) + " or " + expected_bytes(expected.least_bytes);
   return "Expected with a budget of " + format_bytes(expected.budget) + ": " + expected_time(expected.seconds) + " " +
-         unit + bound + (expected.fits ? ". " : ". It does not fit: allocations are refused. ") + basis_text(expected);
+         unit + bound + does_not_fit(expected) + basis_text(expected);
 }
 
 nlohmann::ordered_json expectation_json(const Expectation& expected) {
-  return {{"budget_bytes", expected.budget.count()},
-          {"iteration_launches", expected.iteration_launches},
-          {"figures_of", expected.iteration_launches > 0 ? "iteration" : "launch"},
-          {"measured", expected.units_measured},
-          {"seconds", expected.seconds},
-          {"model_seconds", expected.model_seconds},
-          {"corrected", corrected_word(expected.corrected)},
-          {"recorded_seconds", expected.recorded_seconds},
-          {"recorded_model_seconds", expected.recorded_model_seconds},
-          {"compute_seconds", expected.compute_seconds},
-          {"crossed_bytes", expected.crossed_bytes},
-          {"least_seconds", expected.least_seconds},
-          {"least_model_seconds", expected.least_model_seconds},
-          {"least_bytes", expected.least_bytes},
-          {"resident_peak_bytes", expected.resident_peak.count()},
-          {"fits", expected.fits}};
+  using Json = nlohmann::ordered_json;
+  return {
+      {"budget_bytes", expected.budget.count()},
+      {"iteration_launches", expected.iteration_launches},
+      {"figures_of", expected.iteration_launches > 0 ? "iteration" : "launch"},
+      {"measured", expected.units_measured},
+      {"seconds", expected.seconds},
+      {"model_seconds", expected.model_seconds},
+      {"corrected", corrected_word(expected.corrected)},
+      {"recorded_seconds", expected.recorded_seconds},
+      {"recorded_model_seconds", expected.recorded_model_seconds},
+      {"compute_seconds", expected.compute_seconds},
+      {"crossed_bytes", expected.crossed_bytes},
+      {"least_seconds", expected.least_seconds},
+      {"least_model_seconds", expected.least_model_seconds},
+      {"least_bytes", expected.least_bytes},
+      {"resident_peak_bytes", expected.resident_peak.count()},
+      {"fits", expected.fits},
+      {"least_budget_bytes", expected.least_budget == Bytes() ? Json(nullptr) : Json(expected.least_budget.count())}};
 }
 
 }  // namespace spillway::tools

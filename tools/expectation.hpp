@@ -42,6 +42,7 @@ struct Expectation {
   double least_bytes = 0;
   policy::Bytes budget;
   policy::Bytes resident_peak;
+  policy::Bytes least_budget;  // where it does not fit, and that is known
   bool fits = true;
 };
 

@@ -9,6 +9,7 @@
 
 #include "policy/cost_table.hpp"
 #include "policy/size_text.hpp"
+#include "tools/least_budget.hpp"
 #include "tools/names.hpp"
 #include "tools/program_report.hpp"
 #include "tools/regular_file.hpp"
@@ -66,7 +67,8 @@ std::string remarks(const std::vector<NamedReplay>& replays) {
     } else if (result.out_of_memory > 0) {
       text += harmless(each.name) + ": " + grouped(result.out_of_memory) + " allocation" +
               (result.out_of_memory == 1 ? " is" : "s are") +
-              " refused, so the program would end: out of memory; take a larger budget\n";
+              " refused, so the program would end: out of memory; take " +
+              (each.least_budget == Bytes() ? "a larger budget" : budget_text(each.least_budget) + " at least") + "\n";
     }
   }
   for (const NamedReplay& each : replays) {
@@ -188,13 +190,15 @@ std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<
   const ShapeCosts shapes = infer_shape_costs(trace.events, costs);
   std::vector<NamedReplay> all;
   for (const NamedPolicy& policy : policies) {
-    NamedReplay replayed{policy.name, policy.file, {}};
+    NamedReplay replayed{policy.name, policy.file, {}, {}};
     if (request.budget) replayed.policy.settings.device_budget = request.budget;
     ReplayOptions options;
     options.measure_after = {request.from_launch.value_or(trace.launches / 2)};
     options.keep = request.keep;
     options.bounds = request.bounds;
     replayed.result = replay(trace.events, replayed.policy, shapes, costs, options);
+    if (request.least_budget == ReplayRequest::LeastBudget::wanted && replayed.result.out_of_memory > 0)
+      replayed.least_budget = find_least_budget(trace, replayed.policy, replayed.result.budget, shapes);
     all.push_back(std::move(replayed));
   }
   return all;
@@ -324,6 +328,7 @@ Json replay_json(const TraceEvents& trace, const std::vector<NamedReplay>& repla
     one["out_of_memory"] = each.result.out_of_memory > 0;
     one["budget_bytes"] = each.result.budget.count();
     one["asked_budget_bytes"] = each.result.asked_budget.count();
+    one["least_budget_bytes"] = each.least_budget == Bytes() ? Json(nullptr) : Json(each.least_budget.count());
     one["plain_peak_bytes"] = each.result.plain_peak.count();
     one["resident_peak_bytes"] = each.result.resident_peak.count();
     one["refused_allocations"] = each.result.refused;

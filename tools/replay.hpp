@@ -27,12 +27,15 @@ struct ReplayRequest {
   std::optional<std::uint64_t> from_launch;   // figures from there; unset: from the middle of the trace
   policy::ReplayOptions::Keep keep = policy::ReplayOptions::Keep::figures;
   policy::ReplayOptions::WithBounds bounds = policy::ReplayOptions::WithBounds::yes;
+  // Where memory is refused, the least budget that would do is looked for, by more replays.
+  enum class LeastBudget : std::uint8_t { not_wanted, wanted } least_budget = LeastBudget::not_wanted;
 };
 
 struct NamedReplay {
   std::string name;
   policy::PolicyFile policy;
   policy::ReplayResult result;
+  policy::Bytes least_budget;  // under which nothing is refused, if asked for; zero: nothing was, or it is not known
 };
 
 std::vector<NamedReplay> replay_all(const TraceEvents& trace, const std::vector<NamedPolicy>& policies,

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/trace_maker.hpp"
 #include "tests/tools/trace_command_test.hpp"
 
 namespace spillway::tools {
@@ -225,6 +226,51 @@ TEST_F(PlanCommandTest, WhatIsExpectedIsOfTheFileThatIsWritten) {
   const double expected = plan.at("model_seconds").get<double>() * plan.at("measured").get<double>();
   EXPECT_NEAR(expected, seconds("plan.toml"), 1e-6);
   EXPECT_GT(std::abs(expected - seconds("adaptive")), 1e-5) << "the rules change nothing here, so this shows nothing";
+}
+
+// With a MiB less something is refused, with this nothing.
+TEST_F(PlanCommandTest, TheLeastBudgetIsNamedWhereTheOneAskedForIsTooSmall) {
+  const std::string trace = GOLDEN_TRACES "/train_adam.swt";
+  const auto small = spillway({"plan", trace, "--device-budget", "64MiB", "-o", "plan.toml", "--json"});
+  EXPECT_EQ(small.exit_code, 0);
+  const auto expected = nlohmann::json::parse(small.out);
+  EXPECT_EQ(expected["fits"], false);
+  ASSERT_TRUE(expected.contains("least_budget_bytes") && expected["least_budget_bytes"].is_number()) << small.out;
+  const std::uint64_t least = expected["least_budget_bytes"].get<std::uint64_t>() >> 20U;
+  const std::string text_of_least = std::to_string(least) + "MiB";
+  EXPECT_EQ(small.err,
+            "spillway: --device-budget: \"64MiB\" is too small: 41 allocations are refused, so the program would end: "
+            "out of memory; write at least " +
+                text_of_least + "\n");
+  EXPECT_THAT(text("plan.toml"),
+              HasSubstr("allocations are refused; the least budget that would do is " + text_of_least));
+  const auto with = [&](std::uint64_t mebibytes) {
+    return spillway({"replay", trace, "--device-budget", std::to_string(mebibytes) + "MiB"}).out;
+  };
+  EXPECT_THAT(with(least), ::testing::Not(HasSubstr("refused, so the program would end")));
+  EXPECT_THAT(with(least - 1),
+              HasSubstr("so the program would end: out of memory; take " + text_of_least + " at least\n"));
+  const auto enough = spillway({"plan", trace, "--device-budget", text_of_least, "-o", "enough.toml", "--json"});
+  EXPECT_EQ(enough.err, "");
+  EXPECT_EQ(nlohmann::json::parse(enough.out)["fits"], true);
+  EXPECT_TRUE(nlohmann::json::parse(enough.out).at("least_budget_bytes").is_null());
+}
+
+// Beyond what was free on the recorded card nothing is known.
+TEST_F(PlanCommandTest, NoBudgetIsNamedThatTheRecordedCardDidNotHave) {
+  tests::TraceMaker maker({});
+  maker.event(policy::DeviceSeen{{0}, {}, policy::Bytes(64U << 20U), policy::Bytes(64U << 20U), true, "card"});
+  for (std::uint32_t id = 1; id <= 80; ++id)
+    maker.allocate(id, policy::Bytes(1U << 20U), policy::Backing::device,
+                   {0x7f0000000000ULL + id * std::uint64_t{4 << 20}});
+  maker.event(policy::FunctionSeen{{1}, "f"});
+  maker.event(policy::LaunchShapeSeen{{1}, {1}, 32, {}});
+  for (int i = 0; i < 4; ++i) maker.launch(1);
+  put("run.swt", maker.finish());
+  const auto said = spillway({"plan", "run.swt", "--device-budget", "32MiB", "-o", "plan.toml"});
+  EXPECT_THAT(said.err, HasSubstr("so the program would end: out of memory; write more\n"));
+  EXPECT_THAT(said.out, HasSubstr("It does not fit: allocations are refused. "));
+  EXPECT_THAT(spillway({"replay", "run.swt", "--device-budget", "32MiB"}).out, HasSubstr("; take a larger budget\n"));
 }
 
 TEST_F(PlanCommandTest, NeitherTheTraceNorAFileOfSomeoneElseIsReplaced) {

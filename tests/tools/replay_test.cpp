@@ -216,7 +216,8 @@ TEST(Replay, APolicyThatRefusesMemoryIsSaidToEndTheProgram) {
   all[1].result.refused = 1;  // as memory.oom_first does once
   const std::string text = replay_text(trace(), all);
   EXPECT_THAT(text, HasSubstr("adaptive (out of memory)  "));
-  EXPECT_THAT(text, HasSubstr("adaptive: 3 allocations are refused, so the program would end: out of memory"));
+  EXPECT_THAT(text, HasSubstr("adaptive: 3 allocations are refused, so the program would end: out of memory; take a "
+                              "larger budget\n"));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("caches (")));
   EXPECT_EQ(replay_json(trace(), all)["replays"][0]["out_of_memory"], true);
   EXPECT_EQ(replay_json(trace(), all)["replays"][1]["out_of_memory"], false);
