@@ -61,6 +61,7 @@ class ExportCommand : public Command {
         ->type_name("FILE")
         ->required()
         ->check(names_file());
+    app.add_flag("--replace", replace_, "Also in place of an export of another run");
     from_given_ = app.add_option("--from", from_, "From this time of the trace on: 1.5s, 200ms")->type_name("time");
     to_given_ = app.add_option("--to", to_, "Up to this time")->type_name("time");
     iterations_given_ =
@@ -110,7 +111,7 @@ class ExportCommand : public Command {
   [[nodiscard]] std::optional<std::string> replaces_export_of_another(const policy::trace::TraceHeader& header,
                                                                       const Exporter& exporter) const {
     std::error_code error;
-    if (output_ == "-" || !std::filesystem::is_regular_file(output_, error)) return std::nullopt;
+    if (replace_ || output_ == "-" || !std::filesystem::is_regular_file(output_, error)) return std::nullopt;
     return replaces_other_run(output_, {exporter.run_of(output_)}, {run_name(header.host, header.pid, header.start)});
   }
 
@@ -199,6 +200,7 @@ class ExportCommand : public Command {
   std::string from_;
   std::string to_;
   std::string iterations_;
+  bool replace_ = false;  // exports of other runs, too
   const CLI::Option* from_given_ = nullptr;
   const CLI::Option* to_given_ = nullptr;
   const CLI::Option* iterations_given_ = nullptr;

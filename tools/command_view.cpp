@@ -62,6 +62,7 @@ class ViewCommand : public Command {
                        ->check(names_file());
     auto* serve = app.add_flag("--serve", serve_, "Serve the page on 127.0.0.1 until interrupted; writes no file");
     serve->excludes(output);
+    app.add_flag("--replace", replace_, "Also in place of a page of another run")->excludes(serve);
     app.add_option("--port", port_, "Port for --serve; 0: any that is free")
         ->capture_default_str()
         ->type_name("number")
@@ -126,7 +127,7 @@ class ViewCommand : public Command {
   // A page may be made anew; what it shows of other runs would be gone.
   [[nodiscard]] std::optional<std::string> replaces_page_of_others(
       const std::vector<view::ViewReading>& readings) const {
-    if (serve_) return std::nullopt;
+    if (serve_ || replace_) return std::nullopt;
     std::vector<std::string> runs;
     for (const view::ViewReading& reading : readings) {
       const policy::trace::TraceHeader& header = reading.summary.header;
@@ -187,6 +188,7 @@ class ViewCommand : public Command {
 
   std::string trace_;
   std::string output_;
+  bool replace_ = false;  // pages of other runs, too
   bool serve_ = false;
   int port_ = 0;
   std::string open_ = "yes";

@@ -26,7 +26,7 @@ std::optional<std::string> replaces_other_run(const std::string& output, const s
                                               const std::vector<std::string>& runs) {
   for (const std::string& run : there) {
     if (run.empty() || std::find(runs.begin(), runs.end(), run) != runs.end()) continue;
-    return output + ": exists, and is of another run (" + run + "); name another file with -o, or remove this one";
+    return output + ": exists, and is of another run (" + run + "); name another file with -o, or add --replace";
   }
   return std::nullopt;
 }

@@ -262,10 +262,12 @@ TEST_F(ExportTest, AnExportOfAnotherRunIsNotReplaced) {
     EXPECT_EQ(other.out, "");
     EXPECT_EQ(other.err, "spillway: " + format +
                              ": exists, and is of another run (node1/4242/2026-01-02T03:04:05+00:00); name another "
-                             "file with -o, or remove this one\n");
+                             "file with -o, or add --replace\n");
     EXPECT_TRUE(text(format) == before);
     EXPECT_THAT(into("a.swt", {"--iteration", "3"}).out,
                 ::testing::EndsWith("iteration 3, in place of an earlier one\n"));
+    EXPECT_THAT(into("b.swt", {"--replace"}).out, ::testing::EndsWith("whole trace, in place of an earlier one\n"));
+    EXPECT_EQ(into("a.swt").exit_code, 2) << "it is of the other now";
   }
 }
 

@@ -214,12 +214,15 @@ TEST_F(ViewSample, APageOfAnotherRunIsNotReplaced) {
   EXPECT_EQ(refused.out, "");
   EXPECT_EQ(refused.err, "spillway: " + path("page.html") +
                              ": exists, and is of another run (node1/4242/2026-01-02T03:04:05+00:00); name another "
-                             "file with -o, or remove this one\n");
+                             "file with -o, or add --replace\n");
   EXPECT_TRUE(text(path("page.html")) == before);
   EXPECT_THAT(into_page("a.swt").out, ::testing::EndsWith("the whole trace, in place of an earlier one\n"));
   EXPECT_EQ(into_page("both").exit_code, 0);
   EXPECT_EQ(into_page("b.swt").exit_code, 2) << "that of the other would be gone";
   EXPECT_EQ(into_page("both").exit_code, 0);
+  const auto wanted = view({path("b.swt"), "-o", path("page.html"), "--open", "no", "--replace"});
+  EXPECT_THAT(wanted.out, ::testing::EndsWith("the whole trace, in place of an earlier one\n"));
+  EXPECT_EQ(into_page("a.swt").exit_code, 2) << "it is of the other now";
   // Nor is one whose name nobody has given.
   spillway::tests::ProcessOptions in_folder;
   in_folder.folder = folder_.string();
