@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <unwind.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "shim/log.hpp"
 #include "shim/look_up.hpp"
 #include "shim/thread_state.hpp"
+#include "shim/uncancelled.hpp"
 
 extern "C" __attribute__((visibility("hidden"))) const char spillway_trampolines[];
 
@@ -100,6 +102,12 @@ void report(const RealTables& tables) {
   }
 }
 
+// A thread that is cancelled is unwound by another copy of the unwinder, which asks ours about our frames; ours knows
+// the registers from its first use on, and would end the process before.
+void use_unwinder() {
+  _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
+}
+
 bool fill_and_publish(void* library) {
   void* pages = mmap(nullptr, sizeof(RealTables), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return false;
@@ -107,6 +115,7 @@ bool fill_and_publish(void* library) {
   DriverLookUp look_up;
   fill_hooks(*tables, library, look_up);
   fill_driver(tables->driver, library, look_up);
+  use_unwinder();  // before the first call is forwarded
   const RealTables* expected = nullptr;
   if (real_tables.compare_exchange_strong(expected, tables, std::memory_order_acq_rel)) {
     report(*tables);
@@ -130,6 +139,7 @@ bool find_driver(Search search) {
   ThreadState& thread = this_thread;
   if (thread.resolving) return false;  // a constructor of libcuda calls us while we load it
   thread.resolving = true;
+  const Uncancelled held;
   const HookScope inside(thread);
   // The reference is kept for good: we hold pointers into the library.
   void* library = real_dlsym() == nullptr ? nullptr : dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);

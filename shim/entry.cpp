@@ -4,7 +4,6 @@
 // The program may cancel its threads. One that is in a handler that keeps books goes on to its end; one that is in the
 // driver, for a call that is only recorded or forwarded, ends there as without us.
 #include <cxxabi.h>
-#include <unwind.h>
 
 #include <atomic>
 #include <cstdint>
@@ -28,11 +27,7 @@ CUresult missing_result() { return driver_found() ? CUDA_ERROR_NOT_FOUND : CUDA_
 
 // First call of a hook: find the driver, loading it if need be.
 [[gnu::noinline, gnu::cold]] void* find_real(HookId id) {
-  const Uncancelled held;
-  // A thread that is cancelled is unwound by another copy of the unwinder, which asks ours about our frames; ours knows
-  // the registers from its first use on, and would end the process before.
-  _Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
-  if (find_driver(Search::load)) watch_process();
+  find_driver(Search::load);
   return real_address(id);
 }
 

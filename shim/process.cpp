@@ -22,7 +22,6 @@ namespace {
 
 constinit ProcessListener listener;
 constinit pid_t listener_process = 0;
-constinit std::atomic<bool> watching{false};
 constinit std::atomic<bool> child{false};
 
 void before_fork() {
@@ -40,8 +39,7 @@ void after_fork_child() {
   launch_path().events.store(0);
   launch_path().rings.reset_after_fork();
   this_thread = ThreadState{};
-  // The parent has called the driver, so CUDA is unusable here unless it was never initialised; then it may be started
-  // anew and is forwarded. Either way nothing of ours acts.
+  // CUDA is unusable here. Nothing of ours acts.
   child.store(true);
   if (listener.after_fork_child != nullptr) listener.after_fork_child();
 }
@@ -55,10 +53,7 @@ void set_process_listener(const ProcessListener& new_listener) {
 
 bool other_process() { return forked_child() || (listener_process != 0 && listener_process != ::getpid()); }
 
-void watch_process() {
-  if (watching.exchange(true)) return;
-  pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-}
+void watch_process() { pthread_atfork(before_fork, after_fork_parent, after_fork_child); }
 
 void watch_exit() {
   std::atexit([] {

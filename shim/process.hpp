@@ -1,7 +1,7 @@
 // Fork, exec, exit order and unload: all that a process does to the library beside calling it.
 //
-// - Loading does next to nothing: no allocation, no file, no thread. Fork handlers are registered with the first hooked
-//   call that finds a driver.
+// - Loading does next to nothing: no allocation, no file, no thread. Fork handlers are registered when the driver has
+//   been initialised.
 // - Child of a fork: rings, this thread's state and the recording flag are reset, so that it forwards silently; a CUDA
 //   program does not use CUDA in such a child, but one that had not started CUDA may start it there and is served.
 // - Exit: our memory is never torn down (statics are constant-initialised and leak), as threads may still be launching.
@@ -24,11 +24,10 @@ struct ProcessListener {
 };
 
 void set_process_listener(const ProcessListener& listener);
-// Registers the fork handlers, once. Called by the first hooked call that finds a driver.
+// Register the fork handlers, and the exit handler. Called once, when the driver has been initialised.
 void watch_process();
-// Registers the exit handler. Called once, when the driver has been initialised.
 void watch_exit();
-// True in a child made by fork after the parent had used the driver: CUDA is unusable there, and we keep silent.
+// True in a child made by fork after the parent had initialised the driver: CUDA is unusable there, and we keep silent.
 bool forked_child();
 // The same for any child, also one made by _Fork, vfork or the system call itself, which run no fork handlers: our
 // threads are not there, and our locks may be held by nobody. Asks the system; for the end of a process.

@@ -51,6 +51,7 @@ struct SessionProcess {
     if (made->acts_before_launches_) path.observer.store(made, std::memory_order_release);
     path.graphs.store(made, std::memory_order_release);
     set_process_listener({before_fork, after_fork_parent, after_fork_child, before_exit, at_exit});
+    watch_process();
     watch_exit();
     session.store(made, std::memory_order_release);
     path.recording.store(true, std::memory_order_release);

@@ -1,7 +1,10 @@
 // An ordinary program in the driver API that does one awkward thing after another: memory and what is told of it.
 #include "tests/shim/end_to_end/guest_probe.hpp"
 
+#include <dlfcn.h>
+
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -267,6 +270,8 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::string name = argc > 1 ? argv[1] : "";
   const char* argument = argc > 2 ? argv[2] : "";
+  // As the CUDA runtime does, before anything is called.
+  if (std::getenv("PROBE_LOOKS_UP") != nullptr) dlsym(RTLD_DEFAULT, "cuInit");
   if (name == "ends") return ends(argument), 0;
   if (name == "work") return work(argument), 0;
   if (name == "graph_replays") return graph_replays(argument), 0;
@@ -320,6 +325,7 @@ int main(int argc, char** argv) {
                                                     {"captures_own_stream", captures_own_stream},
                                                     {"ends_contexts", ends_contexts},
                                                     {"raw_forks", raw_forks},
+                                                    {"forks_and_calls", forks_and_calls},
                                                     {"reader_gone", reader_gone},
                                                     {"wrong_and_too_large", wrong_and_too_large},
                                                     {"captured_allocation", captured_allocation},

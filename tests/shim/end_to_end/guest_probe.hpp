@@ -109,6 +109,7 @@ void captures_end_early();
 void ends_contexts();
 void reader_gone();
 void raw_forks();
+void forks_and_calls();
 void error_reused(const char* path);
 void error_closed(const char* path);
 

@@ -54,6 +54,37 @@ void raw_forks() {
   }
 }
 
+// Children that call the driver, which the parent's threads use meanwhile.
+void forks_and_calls() {
+  const Device device = start();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> others(3);
+  for (std::thread& other : others) {
+    other = std::thread([&] {
+      cuCtxSetCurrent(device.context);
+      CUdeviceptr memory = 0;
+      while (!stop) {
+        if (cuMemAlloc_v2(&memory, kBlock) == CUDA_SUCCESS) cuMemFree_v2(memory);
+      }
+    });
+  }
+  constexpr CUdeviceptr kStranger = 0x1234567000;
+  int answered = 0;
+  for (int i = 0; i < 30 && answered == i; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      _exit(cuMemFree_v2(kStranger) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    answered += status == 0 ? 1 : 0;
+  }
+  say("answered", static_cast<std::uint64_t>(answered));
+  stop = true;
+  for (std::thread& other : others) other.join();
+}
+
 // Its constructor waits for a thread that allocates.
 void loads_library(const char* path) {
   start();

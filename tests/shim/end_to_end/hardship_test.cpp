@@ -70,6 +70,16 @@ TEST(Hardship, AChildMadeWithoutForkHandlersExitsAndLeavesTheTraceAlone) {
   EXPECT_EQ(stats["whole"], true) << stats.dump(1);
 }
 
+TEST(Hardship, AForkedChildGetsTheDriversCodeHoweverTheFunctionsWereFound) {
+  for (const bool looks_up : {false, true}) {
+    SimulatedRun run = hardship({GUEST_PROBE, "forks_and_calls"});
+    run.budget = "10MiB";
+    if (looks_up) run.environment["PROBE_LOOKS_UP"] = "1";
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.out, "answered: 30\nend\n") << looks_up << result;
+  }
+}
+
 TEST(Hardship, AConstructorThatWaitsForAnAllocatingThreadIsNotHeldUp) {
   for (const char* mode : {"demand", "adaptive"}) {
     SimulatedRun run = hardship({GUEST_PROBE, "loads_library", WAITING_LIBRARY}, mode);
@@ -131,6 +141,7 @@ TEST(Hardship, AThreadThatIsCancelledInTheDriverKeepsNothingOfOurs) {
       SimulatedRun run = hardship({GUEST_PROBE, "cancels_in_the_driver", symbol}, "");
       run.faults = std::string(symbol) + ":1:delay=" + delay;
       run.environment["SPILLWAY_CUPTI"] = "off";  // the first call is the program's
+      if (mode == "arrival") run.environment["PROBE_LOOKS_UP"] = "1";
       const SimulatedResult bare = run_simulated(run);
       run.mode = mode;
       run.budget = "24MiB";
