@@ -7,7 +7,13 @@
 
 namespace spillway::shim {
 
-void Captures::began(const Capture& capture) { put_back({capture}); }
+Captures::Taken Captures::begin(const Capture& capture) {
+  Taken taken{capture};
+  const std::lock_guard lock(mutex_);
+  ++taken_;
+  count();
+  return taken;
+}
 
 Captures::Taken Captures::take(std::uint64_t stream) {
   return take_if([&](const Capture& capture) { return capture.stream == stream; });
@@ -17,9 +23,10 @@ Captures::Taken Captures::take_of(CUcontext context) {
   return take_if([&](const Capture& capture) { return capture.context == context; });
 }
 
-void Captures::put_back(const Taken& taken) {
+void Captures::settle(const Taken& taken, Now now) {
   const std::lock_guard lock(mutex_);
-  all_.insert(all_.end(), taken.begin(), taken.end());
+  if (now == Now::captured) all_.insert(all_.end(), taken.begin(), taken.end());
+  taken_ -= taken.size();
   count();
 }
 
@@ -29,11 +36,13 @@ Captures::Taken Captures::take_if(const Ends& ends) {
   const std::lock_guard lock(mutex_);
   std::copy_if(all_.begin(), all_.end(), std::back_inserter(taken), ends);
   std::erase_if(all_, ends);
-  count();
+  taken_ += taken.size();
   return taken;
 }
 
-void Captures::count() const { launch_path().captures.store(static_cast<int>(all_.size()), std::memory_order_relaxed); }
+void Captures::count() const {
+  launch_path().captures.store(static_cast<int>(all_.size() + taken_), std::memory_order_relaxed);
+}
 
 Captures& open_captures() {
   static auto* const all = new Captures;

@@ -1,7 +1,8 @@
-// The streams that are being captured, counted in LaunchPath::captures. A capture ends with its stream and with its
-// context too. Any thread; no driver call under the lock.
+// The streams that are being captured, counted in LaunchPath::captures from before the driver begins until after it has
+// ended them. A capture ends with its stream and with its context too. Any thread; no driver call under the lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -18,11 +19,13 @@ class Captures {
   };
   using Taken = std::vector<Capture>;
 
-  void began(const Capture& capture);
-  // Before the driver ends them, as their handles may be others' right after; what it did not end is put back.
+  // Before the driver begins one. Before it ends them, as their handles may be others' right after. `settle` follows.
+  [[nodiscard]] Taken begin(const Capture& capture);
   [[nodiscard]] Taken take(std::uint64_t stream);
   [[nodiscard]] Taken take_of(CUcontext context);
-  void put_back(const Taken& taken);
+  // The driver has answered.
+  enum class Now : std::uint8_t { captured, not_captured };
+  void settle(const Taken& taken, Now now);
 
  private:
   template <class Ends>
@@ -31,6 +34,7 @@ class Captures {
 
   std::mutex mutex_;
   std::vector<Capture> all_;
+  std::size_t taken_ = 0;  // not in `all_`, counted all the same
 };
 
 // Made by the first that asks, never destroyed.

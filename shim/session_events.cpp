@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shim/advice.hpp"
 #include "shim/driver.hpp"
 #include "shim/launch_timer.hpp"
 #include "shim/log.hpp"
@@ -167,9 +168,11 @@ void Session::give_turn() {
 
 void Session::finish_launches(const Work& work) const {
   // The baselines pay for that, as the driver's own eviction makes them pay. Not while a capture is under way, which
-  // would not survive it.
+  // would not survive it; relaxed, as one may begin now.
   const bool captures = launch_path().captures.load(std::memory_order_relaxed) != 0;
-  if (acts_before_launches_ && work.blocking() && !captures) driver().cuCtxSynchronize();
+  if (!acts_before_launches_ || !work.blocking() || captures) return;
+  const RelaxedCapture relaxed;
+  driver().cuCtxSynchronize();
 }
 
 void Session::graph_seen(CUgraphExec executable, std::span<const GraphKernel> kernels) noexcept {

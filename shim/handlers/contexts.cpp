@@ -64,7 +64,7 @@ class ContextEnd {
     captures_ = open_captures().take_of(context);
   }
   void done(CUresult result) {
-    if (result != CUDA_SUCCESS) open_captures().put_back(captures_);
+    open_captures().settle(captures_, result == CUDA_SUCCESS ? Captures::Now::not_captured : Captures::Now::captured);
     progress_marks().end_context_end(context_, result);
     launch_timer().end_context_end(context_, result);
     session_.end_context_end(allocations_, result);

@@ -19,8 +19,15 @@ CUcontext context_of(CUstream stream) {
   return context;
 }
 
-CUresult capture_begun(CUresult result, CUstream stream, bool per_thread) {
-  if (result == CUDA_SUCCESS) open_captures().began({stream_word(stream, per_thread), context_of(stream)});
+void settle(const Captures::Taken& captures, bool captured) {
+  open_captures().settle(captures, captured ? Captures::Now::captured : Captures::Now::not_captured);
+}
+
+template <class Real, class... Rest>
+CUresult begin(Real& real, CUstream stream, Rest... rest) {
+  const Captures::Taken capture = open_captures().begin({stream_word(stream, real.per_thread()), context_of(stream)});
+  const CUresult result = real(stream, rest...);
+  settle(capture, result == CUDA_SUCCESS);
   return result;
 }
 
@@ -35,30 +42,28 @@ CUresult destroy_stream(RealCall<PFN_cuStreamDestroy_v2000>& real, CUstream stre
   }
   const Captures::Taken captures = open_captures().take(stream_word(stream, false));
   const CUresult result = real(stream);
-  if (result != CUDA_SUCCESS) open_captures().put_back(captures);
+  settle(captures, result != CUDA_SUCCESS);
   return result;
 }
 
-CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10000>& real, CUstream stream) {
-  return capture_begun(real(stream), stream, real.per_thread());
-}
+CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10000>& real, CUstream stream) { return begin(real, stream); }
 
 CUresult begin_capture(RealCall<PFN_cuStreamBeginCapture_v10010>& real, CUstream stream, CUstreamCaptureMode mode) {
-  return capture_begun(real(stream, mode), stream, real.per_thread());
+  return begin(real, stream, mode);
 }
 
 CUresult begin_capture(RealCall<PFN_cuStreamBeginCaptureToGraph_v12030>& real, CUstream stream, CUgraph graph,
                        const CUgraphNode* dependencies, const CUgraphEdgeData* edges, std::size_t count,
                        CUstreamCaptureMode mode) {
-  return capture_begun(real(stream, graph, dependencies, edges, count, mode), stream, real.per_thread());
+  return begin(real, stream, graph, dependencies, edges, count, mode);
 }
 
 CUresult end_capture(RealCall<PFN_cuStreamEndCapture_v10000>& real, CUstream stream, CUgraph* graph) {
   const Captures::Taken captures = open_captures().take(stream_word(stream, real.per_thread()));
   const CUresult result = real(stream, graph);
   // An invalidated capture ends with an error, but it ends; another thread's goes on.
-  if (result != CUDA_SUCCESS && capture_status(stream, real.per_thread()) != CU_STREAM_CAPTURE_STATUS_NONE)
-    open_captures().put_back(captures);
+  settle(captures,
+         result != CUDA_SUCCESS && capture_status(stream, real.per_thread()) != CU_STREAM_CAPTURE_STATUS_NONE);
   return result;
 }
 

@@ -292,6 +292,7 @@ int main(int argc, char** argv) {
                                                     {"first_spill_in_a_capture", first_spill_in_a_capture},
                                                     {"remaps", remaps},
                                                     {"imports", imports},
+                                                    {"captures_begin_and_end", captures_begin_and_end},
                                                     {"own_managed", own_managed},
                                                     {"never_starts", never_starts},
                                                     {"bad_attributes", bad_attributes},

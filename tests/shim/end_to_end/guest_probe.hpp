@@ -70,6 +70,7 @@ void watched(const char* how);
 // Of guest_probe_paths.cpp.
 void captures_under_pressure();
 void first_spill_in_a_capture();
+void captures_begin_and_end();
 void remaps();
 void imports();
 void own_managed();

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -85,6 +86,32 @@ void captures_under_pressure() {
   }
   for (const CUdeviceptr block : blocks) cuMemFree_v2(block);
   cuStreamDestroy_v2(stream);
+}
+
+// Another thread launches all the while.
+void captures_begin_and_end() {
+  const Device device = start();
+  const std::vector<CUdeviceptr> blocks = many_blocks();
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    cuCtxSetCurrent(device.context);
+    CUstream beside = nullptr;
+    cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING);
+    while (!stop) {
+      for (const CUdeviceptr block : blocks) launch_add_one(device, block, kBlock, beside);
+    }
+  });
+  for (int i = 0; i < 3; ++i) {
+    CUgraph graph = nullptr;
+    say("begin", cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    say("launch", launch_add_one(device, blocks[0], kBlock, stream));
+    say("end", cuStreamEndCapture(stream, &graph));
+    cuGraphDestroy(graph);
+  }
+  stop = true;
+  other.join();
 }
 
 // Memory gets short for the first time while a capture is under way: whatever that starts must not disturb it.

@@ -55,6 +55,19 @@ TEST_P(Paths, TheFirstSpillMayComeWithinACapture) {
   EXPECT_GT(with.calls("cuMemAllocManaged"), 0U) << "nothing spills: this test shows nothing";
 }
 
+// Whatever the driver takes its time for.
+TEST_P(Paths, ACaptureIsLeftAloneFromItsFirstMomentToItsLast) {
+  for (const char* slow : {"cuStreamGetCtx:*:delay=20ms", "cuStreamEndCapture:*:delay=50ms",
+                           "cuStreamEndCapture:*:delay=50ms,cuCtxSynchronize:*:delay=20ms"}) {
+    SimulatedRun run = paths_probe({"captures_begin_and_end"}, GetParam());
+    run.faults = slow;
+    const SimulatedResult result = run_simulated(run);
+    const std::string captured = "begin: 0\nlaunch: 0\nend: 0\n";
+    EXPECT_EQ(result.process.out, captured + captured + captured + "end\n") << slow << result;
+    EXPECT_GT(result.calls("cuMemAllocManaged"), 0U) << "nothing spills: this test shows nothing";
+  }
+}
+
 TEST_P(Paths, ARangeIsWhatIsMappedInIt) {
   const SimulatedResult with = as_bare("remaps");
   const auto stats = with.stats();
