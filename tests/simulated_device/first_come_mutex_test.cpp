@@ -2,6 +2,7 @@
 #include "tools/simulated_device/first_come_mutex.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -38,6 +39,33 @@ TEST(FirstComeMutex, WhoHasWaitedComesBeforeWhoComesBack) {
     other.join();
   }
   EXPECT_GE(first, kLeast);
+}
+
+TEST(FirstComeMutex, WhoIsCancelledInTheLineStaysInIt) {
+  struct Shared {
+    FirstComeMutex mutex;
+    std::atomic<bool> cancelled = false;
+    std::atomic<bool> had = false;
+  } shared;
+  const auto waits = [](void* of) -> void* {
+    auto& all = *static_cast<Shared*>(of);
+    while (!all.cancelled) continue;
+    all.mutex.lock();
+    all.had = true;
+    all.mutex.unlock();
+    for (;;) pthread_testcancel();
+  };
+  pthread_t other{};
+  void* result = nullptr;
+  shared.mutex.lock();
+  ASSERT_EQ(pthread_create(&other, nullptr, waits, &shared), 0);
+  pthread_cancel(other);
+  shared.cancelled = true;
+  std::this_thread::sleep_for(10ms);  // else there may be no line
+  shared.mutex.unlock();
+  pthread_join(other, &result);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_TRUE(shared.had);
 }
 
 TEST(FirstComeMutex, OneAtATime) {

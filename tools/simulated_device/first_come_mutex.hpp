@@ -2,6 +2,8 @@
 // takes a std::mutex again before any other has woken up, and keeps those that move pages waiting for half a second.
 #pragma once
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -10,10 +12,16 @@ namespace spillway::simulated {
 
 class FirstComeMutex {
  public:
+  // No point of cancellation, as that of a std::mutex is none: who leaves the line keeps all behind it waiting.
   void lock() {
-    std::unique_lock lock(mutex_);
-    const std::uint64_t place = next_++;
-    changed_.wait(lock, [&] { return serving_ == place; });
+    int cancellation = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+    {
+      std::unique_lock lock(mutex_);
+      const std::uint64_t place = next_++;
+      changed_.wait(lock, [&] { return serving_ == place; });
+    }
+    pthread_setcancelstate(cancellation, nullptr);
   }
   void unlock() {
     const std::lock_guard lock(mutex_);
