@@ -168,6 +168,20 @@ TEST_F(Capture, TheLegacyStreamIsRefusedWhileABlockingStreamCaptures) {
   EXPECT_EQ(end(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
+TEST_F(Capture, EndsWithItsStreamAndItsContext) {
+  CUdeviceptr memory = 0;
+  begin();
+  EXPECT_EQ(cuStreamDestroy_v2(stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemAlloc_v2(&memory, kTestChunk), CUDA_SUCCESS);
+  CUcontext other = nullptr;
+  ASSERT_EQ(cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture_v2(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxDestroy_v2(other), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFree_v2(memory), CUDA_SUCCESS);
+  EXPECT_EQ(launch(data_, kTestChunk, nullptr), CUDA_SUCCESS);
+}
+
 TEST_F(Capture, StreamsJoinThroughEventsAndMustJoinBack) {
   const CUstream side = stream();
   CUevent fork = nullptr;

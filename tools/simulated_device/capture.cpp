@@ -131,6 +131,14 @@ CUresult join_capture(const std::shared_ptr<Stream>& stream, const Event& event)
   return CUDA_SUCCESS;
 }
 
+void leave_capture(Stream& stream) {
+  const auto capture = stream.capture;
+  if (!capture) return;
+  capture->invalidated = true;
+  if (capture->origin == &stream) return end(capture);
+  std::erase(capture->streams, &stream);
+}
+
 namespace driver {
 
 CUresult stream_begin_capture(CUstream handle) { return stream_begin_capture(handle, CU_STREAM_CAPTURE_MODE_GLOBAL); }

@@ -70,7 +70,11 @@ void destroy_context(const std::shared_ptr<Context>& context) {
     if (allocation.context == context.get() && allocation.kind != MemoryKind::mapping) owned.push_back(address);
   }
   for (const auto address : owned) w.memory.release(address);
-  std::erase_if(w.streams, [&](const auto& entry) { return entry.second->context == context.get(); });
+  std::erase_if(w.streams, [&](const auto& entry) {
+    const bool ends = entry.second->context == context.get();
+    if (ends) leave_capture(*entry.second);
+    return ends;
+  });
   std::erase_if(w.events, [&](const auto& entry) { return entry.second->context == context.get(); });
   uncharge_device(context->device, kContextBytes);
   w.contexts.erase(handle_of(context.get()));

@@ -94,6 +94,9 @@ CUresult capture_node(Stream& stream, NodeBody body);
 // A stream waits for an event recorded in a capture: it joins that capture, or is refused.
 CUresult join_capture(const std::shared_ptr<Stream>& stream, const Event& event);
 
+// Before a stream ends. The capture that began on it ends with it; one that it joined cannot end well any more.
+void leave_capture(Stream& stream);
+
 CUresult instantiate(CUgraph graph, std::uint64_t flags, CUgraphExec* out);
 void enqueue_body(const std::shared_ptr<Stream>& stream, NodeBody body);
 Graph* find_graph(CUgraph handle);

@@ -47,10 +47,7 @@ CUresult stream_destroy(CUstream handle) {
   const auto found = world().streams.find(handle);
   if (found == world().streams.end()) return CUDA_ERROR_INVALID_HANDLE;
   const auto stream = found->second;
-  if (stream->capture) {
-    stream->capture->invalidated = true;
-    std::erase(stream->capture->streams, stream.get());
-  }
+  leave_capture(*stream);
   // Its remaining work still runs (the real call returns at once); waiting is the simple way to the same results.
   wait_for(stream);
   world().streams.erase(handle);
