@@ -21,6 +21,8 @@ constexpr std::uint64_t kPerThreadKey = std::uint64_t{1} << 63U;
 // Before memory is refused. Longer than any sound stream takes to its next free; what is beyond is held up.
 constexpr std::chrono::seconds kWaitForStreams{2};
 constexpr std::chrono::microseconds kBetweenLooks{200};
+// For a driver that is stuck in a query.
+constexpr std::chrono::seconds kWaitForCalls{2};
 
 // Numbers of threads, never given twice: the per-thread stream of an ended thread is no other thread's.
 std::uint64_t thread_number() {
@@ -119,12 +121,12 @@ std::shared_ptr<FreeMark> DriverBacking::mark(const PoolStream& stream, CUresult
   mark->home = events_of(stream.context);
   mark->where = stream;
   {
-    const std::unique_lock lock(mark->home->mutex);
+    std::unique_lock lock(mark->home->mutex);
     if (!mark->home->idle.empty()) {
       mark->event = mark->home->idle.back();
       mark->home->idle.pop_back();
     }
-    result = record(*mark);
+    result = mark->home->unlocked(lock, [&] { return record(*mark); });
     if (result == CUDA_SUCCESS) return mark;
     mark->home->unrecorded.push_back(mark);
   }
@@ -163,21 +165,27 @@ void DriverBacking::stream_gone(StreamKey stream) {
 
 bool DriverBacking::done(const FreeMark& mark) {
   const auto& of = static_cast<const EventMark&>(mark);
-  const std::unique_lock lock(of.home->mutex);
+  std::unique_lock lock(of.home->mutex);
   if (of.home->life != Events::Life::lives) return of.home->life == Events::Life::ended;
   if (!recorded(of)) return false;
-  const RelaxedCapture relaxed;
-  const CurrentContext current(of.home->context);
-  return driver().cuEventQuery(of.event) == CUDA_SUCCESS;
+  const CUresult result = of.home->unlocked(lock, [&] {
+    const RelaxedCapture relaxed;
+    const CurrentContext current(of.home->context);
+    return driver().cuEventQuery(of.event);
+  });
+  return result == CUDA_SUCCESS || of.home->life == Events::Life::ended;
 }
 
 bool DriverBacking::wait_in(const PoolStream& stream, const FreeMark& mark) {
   const auto& of = static_cast<const EventMark&>(mark);
-  const std::unique_lock lock(of.home->mutex);
+  std::unique_lock lock(of.home->mutex);
   if (of.home->life != Events::Life::lives) return of.home->life == Events::Life::ended;
   if (!recorded(of)) return false;
-  const RelaxedCapture relaxed;
-  return driver().cuStreamWaitEvent(stream.handle, of.event, 0) == CUDA_SUCCESS;
+  const CUresult result = of.home->unlocked(lock, [&] {
+    const RelaxedCapture relaxed;
+    return driver().cuStreamWaitEvent(stream.handle, of.event, 0);
+  });
+  return result == CUDA_SUCCESS || of.home->life == Events::Life::ended;
 }
 
 // A stream may be held up by the very thread that waits here, so that it is asked about, and given up.
@@ -206,8 +214,9 @@ std::shared_ptr<DriverBacking::Events> DriverBacking::begin_context_end(CUcontex
     going = std::move(events->second);
     events_.erase(events);
   }
-  const std::unique_lock lock(going->mutex);
+  std::unique_lock lock(going->mutex);
   going->life = Events::Life::ends;
+  going->back.wait_for(lock, kWaitForCalls, [&] { return going->calls == 0; });
   return going;
 }
 

@@ -2,6 +2,8 @@
 // events.
 #pragma once
 
+#include <condition_variable>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -49,8 +51,21 @@ class DriverBacking final : public PoolBacking {
 struct DriverBacking::Events {
   explicit Events(CUcontext of) : context(of) {}
   enum class Life : std::uint8_t { lives, ends, ended };
+  // Calls the driver without the lock, which nobody is to wait for meanwhile; the context's end does, but not for ever.
+  template <class Call>
+  CUresult unlocked(std::unique_lock<std::mutex>& lock, const Call& call) {
+    ++calls;
+    lock.unlock();
+    const CUresult result = call();
+    lock.lock();
+    --calls;
+    back.notify_all();
+    return result;
+  }
   const CUcontext context;
-  std::mutex mutex;  // also held while the driver is asked about one, so that none is that went with the context
+  std::mutex mutex;
+  std::condition_variable back;
+  std::uint64_t calls = 0;
   std::vector<CUevent> idle;
   std::vector<std::weak_ptr<EventMark>> unrecorded;
   Life life = Life::lives;

@@ -308,6 +308,8 @@ int main(int argc, char** argv) {
                                                     {"pools_threads", pools_threads},
                                                     {"pools_too_large", pools_too_large},
                                                     {"pools_held_elsewhere", pools_held_elsewhere},
+                                                    {"pools_in_a_query", pools_in_a_query},
+                                                    {"frees_in_a_query", frees_in_a_query},
                                                     {"pools_refusals", pools_refusals},
                                                     {"pools_contexts_end", pools_contexts_end},
                                                     {"spilled_held", spilled_held},

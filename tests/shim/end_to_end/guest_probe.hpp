@@ -95,6 +95,8 @@ void graph_replays(const char* replays);
 // Of guest_probe_pools.cpp.
 void pools_too_large();
 void pools_held_elsewhere();
+void pools_in_a_query();
+void frees_in_a_query();
 void pools_refusals();
 void pools_contexts_end();
 void spilled_held();

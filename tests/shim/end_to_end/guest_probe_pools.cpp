@@ -40,6 +40,48 @@ void trim() {
 
 }  // namespace
 
+namespace {
+
+// Of ours, which does not come back.
+void wait_for_a_query() {
+  while (spillway_simulated_calls("cuEventQuery") == 0) std::this_thread::yield();
+}
+
+}  // namespace
+
+// One thread asks whether a stream is over; that holds up no other that ends a stream, or frees.
+void pools_in_a_query() {
+  const Device device = start();
+  const CUstream stream = new_stream();
+  const CUstream other = new_stream();
+  CUdeviceptr memory[2] = {};
+  for (CUdeviceptr& each : memory) say("alloc", cuMemAllocAsync(&each, kBlock, stream));
+  say("free", cuMemFreeAsync(memory[0], stream));
+  std::thread([&device, other] {
+    CUdeviceptr more = 0;
+    cuCtxSetCurrent(device.context);
+    cuMemAllocAsync(&more, kBlock, other);
+  }).detach();
+  wait_for_a_query();
+  say("destroy", cuStreamDestroy_v2(new_stream()));
+  say("free", cuMemFreeAsync(memory[1], stream));
+}
+
+// The same of memory that is freed once its stream is over, and the end of its context.
+void frees_in_a_query() {
+  const Device device = start();
+  CUcontext other = nullptr;
+  CUdeviceptr memory = 0;
+  cuCtxCreate_v2(&other, 0, 0);
+  say("alloc", cuMemAlloc_v2(&memory, kBlock));
+  say("free", cuMemFreeAsync(memory, new_stream()));
+  wait_for_a_query();
+  say("destroy", cuCtxDestroy_v2(other));
+  cuCtxSetCurrent(device.context);
+  say("alloc", cuMemAlloc_v2(&memory, kBlock));
+  say("free", cuMemFree_v2(memory));
+}
+
 // Sizes that overflow when they are rounded up, and such as no machine has.
 void pools_too_large() {
   start();

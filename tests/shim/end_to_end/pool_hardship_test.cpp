@@ -47,6 +47,21 @@ TEST_P(PoolHardship, OutOfMemoryIsHeardWhereAllThatIsFreeIsHeldUp) {
 
 TEST_P(PoolHardship, PlainMemoryFreedInTheOrderOfAStreamWaitsForNobody) { expect_as_bare("spilled_held"); }
 
+TEST_P(PoolHardship, AQueryThatHangsHoldsUpNobodyElse) {
+  for (const auto& [scenario, out] :
+       {std::pair("pools_in_a_query", "alloc: 0\nalloc: 0\nfree: 0\ndestroy: 0\nfree: 0\nend\n"),
+        std::pair("frees_in_a_query", "alloc: 0\nfree: 0\ndestroy: 0\nalloc: 0\nfree: 0\nend\n")}) {
+    SimulatedRun run = pool_hardship(scenario, mode_);
+    run.faults = "cuEventQuery:1:delay=600000ms";
+    run.environment["SPILLWAY_BACKING"] = "managed";
+    run.environment["SPILLWAY_CUPTI"] = "off";
+    run.environment["SPILLWAY_TELEMETRY_EVENTS"] = "off";
+    const SimulatedResult result = run_simulated(run);
+    EXPECT_EQ(result.process.out, out) << result;
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+  }
+}
+
 TEST_P(PoolHardship, ContextsThatEndBesideEachOtherTakeNothingFromTheNext) { expect_as_bare("pools_contexts_end"); }
 
 TEST_P(PoolHardship, AFailureOfOurEventIsNoFailureOfTheFree) {
