@@ -273,7 +273,7 @@ std::string Engine::check_invariants() const {
       return "plain, reserved and managed bytes in HBM exceed the budget";
     }
   }
-  return {};
+  return state_->mode ? state_->mode->check_invariants() : std::string();
 }
 
 }  // namespace spillway::policy

@@ -100,7 +100,6 @@ void Adaptive::freeing(const Allocation& allocation) {
   std::erase_if(in_, names);
   std::erase_if(last_change_, names);
   std::erase_if(open_, names);
-  last_moved_.erase(allocation.id);
   learn_transient(allocation);
 }
 
@@ -109,9 +108,18 @@ void Adaptive::heard(const Event& event) {
     functions_.seen(function->function, function->name);
   if (const auto* timed = std::get_if<KernelTimed>(&event.body)) learn_time(*timed);
   if (const auto* mark = std::get_if<MarkPassed>(&event.body)) device_passed(*mark, event.time);
-  // What was freed may have been all that moved, and others have waited for its room.
-  if (std::holds_alternative<Freed>(event.body)) pump();
+  if (const auto* freed = std::get_if<Freed>(&event.body)) {
+    if (freed->result.ok()) last_moved_.erase(freed->allocation);  // a move may have ended since that was asked for
+    // What was freed may have been all that moved, and others have waited for its room.
+    pump();
+  }
   sparse_.heard(event);
+}
+
+std::string Adaptive::check_invariants() const {
+  const auto is_held = [this](const auto& entry) { return books_.residency.holds(entry.first); };
+  const bool held = std::all_of(last_moved_.begin(), last_moved_.end(), is_held);
+  return held ? "" : "moves of memory that is gone are remembered";
 }
 
 void Adaptive::learn_time(const KernelTimed& timed) {

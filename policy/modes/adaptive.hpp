@@ -50,6 +50,7 @@ class Adaptive : public Arrival {
   void freeing(const Allocation& allocation) override;
   void moved(const FinishedMove& move, MoveOutcome outcome, Nanoseconds now) override;
   void heard(const Event& event) override;
+  [[nodiscard]] std::string check_invariants() const override;
   // Least worth first, once something is known.
   void make_room(DeviceIndex device, Bytes bytes, RoomFor what) override;
 

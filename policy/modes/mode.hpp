@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "policy/allocation_map.hpp"
@@ -107,6 +108,8 @@ class Mode {
   }
   // Everything else a mode may learn from: functions, shapes, telemetry, time.
   virtual void heard(const Event& event) { (void)event; }
+  // As Engine's.
+  [[nodiscard]] virtual std::string check_invariants() const { return {}; }
   // Launches of the iteration that was found; zero if there is none.
   [[nodiscard]] virtual LaunchCount iteration() const { return {}; }
   [[nodiscard]] virtual IterationProgress progress() const { return {}; }
