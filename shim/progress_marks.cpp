@@ -32,11 +32,11 @@ MarkNumber ProgressMarks::launched(CUstream stream, bool per_thread) {
   const std::uint64_t every = every_.load(std::memory_order_relaxed);
   const std::uint64_t launches = launches_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (every == 0 || launches < every || full() || refused() != CUDA_SUCCESS) return 0;
+  const Uncancelled held;  // the launch is to be told, and the flag to be cleared
   const CUstream meant = meant_stream(stream, per_thread);
   const CUcontext context = context_for_event(meant);
   Place* place = context == nullptr ? nullptr : contexts_.place_of(context);
   if (place == nullptr) return 0;
-  const Uncancelled held;  // until the flag is cleared
   if (recording_.test_and_set(std::memory_order_acquire)) return 0;
   // Else another launch was quicker.
   const bool due = launches_.load(std::memory_order_relaxed) >= every && !full();

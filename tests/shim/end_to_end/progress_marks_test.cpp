@@ -3,6 +3,7 @@
 #include "shim/progress_marks.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -519,6 +520,28 @@ TEST_F(ProgressMarksTest, WhatIsOutInAContextThatEndsIsNotTold) {
     ASSERT_EQ(settle(), launches_);
   }
   EXPECT_EQ(marks_.refused(), CUDA_SUCCESS);
+}
+
+// The driver has taken the launch, and what times it waits for its record.
+TEST_F(ProgressMarksTest, ALaunchIsToldThoughItsThreadIsCancelledInOurQuestions) {
+  start("cuStreamIsCapturing:*:delay=1ms,cuStreamGetCtx:*:delay=1ms");
+  begin();
+  pthread_t thread{};
+  const auto launches = [](void* of) -> void* {
+    const auto& place = *static_cast<LaunchingPlace*>(of);
+    cuCtxSetCurrent(place.context);
+    pthread_cancel(pthread_self());
+    EXPECT_EQ(place.launch_by(cuLaunchKernel, place.stream), CUDA_SUCCESS);
+    pthread_testcancel();
+    return nullptr;
+  };
+  const std::uint64_t before = launches_;
+  ASSERT_EQ(pthread_create(&thread, nullptr, launches, &place_), 0);
+  void* result = nullptr;
+  pthread_join(thread, &result);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  drain();
+  EXPECT_EQ(launches_, before + 1);
 }
 
 TEST_F(ProgressMarksTest, AQueryThatHangsHoldsUpNoEndOfAContext) {
