@@ -159,6 +159,7 @@ class Session final : public LaunchObserver, public GraphObserver {
   // the device is full, after which what can spill does.
   enum class Lost : std::uint8_t { to_another, for_good };
   AllocationAnswer ask(const AllocationRequest& request, const Library& library, Lost lost, Refusal& refusal);
+  class Asking;
   void explain(const AllocationRequest& request, const Refusal& refusal, AllocationAnswer& answer);
   [[nodiscard]] bool needs_context(const AllocationRequest& request);  // with the lock
   // Our context takes device memory: it is made, and counted, before the first allocation that may spill is placed.

@@ -158,9 +158,55 @@ Bytes Session::budget(DeviceIndex device) {
   return engine_.totals(device).budget;
 }
 
+// A question under way. Without memory for our own books it has no answer: what was counted for it is taken back.
+class Session::Asking {
+ public:
+  Asking(Session& session, const AllocationRequest& request, const AllocationAnswer& answer)
+      : session_(session), request_(request), answer_(answer) {}
+  ~Asking() {
+    session_.give_turn();
+    if (answered_ || !counted_) return;
+    const std::unique_lock lock(session_.mutex_);
+    if (promised_) session_.room_.settled(request_.device);
+    session_.room_.call_ends(request_.device);
+    const policy::DriverResult result{CUDA_ERROR_OUT_OF_MEMORY};
+    try {
+      Work work;
+      session_.decide_at(session_.last_time_,
+                         policy::AllocationSettled{answer_.id, {}, request_.bytes, answer_.backing, result}, work);
+    } catch (...) {
+    }
+  }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+  // With the lock.
+  void begins(std::unique_lock<std::mutex>& lock) {
+    session_.room_.call_begins(lock, request_.device, kWaitForMoves);
+    counted_ = true;
+  }
+  void refused() {
+    session_.room_.call_ends(request_.device);
+    counted_ = false;
+  }
+  void promised() {
+    session_.room_.promised(request_.device);
+    promised_ = true;
+  }
+  void answered() { answered_ = true; }  // `settle` follows
+
+ private:
+  Session& session_;
+  const AllocationRequest& request_;
+  const AllocationAnswer& answer_;
+  bool counted_ = false;
+  bool promised_ = false;
+  bool answered_ = false;
+};
+
 AllocationAnswer Session::ask(const AllocationRequest& request, const Library& library, Lost lost, Refusal& refusal) {
   Work work;
   AllocationAnswer answer;
+  Asking asking(*this, request, answer);
   refusal = {};
   std::uint64_t misses = 0;
   bool has_room = true;
@@ -169,13 +215,11 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
   take_turn();
   {
     std::unique_lock lock(mutex_);
-    room_.call_begins(lock, request.device, kWaitForMoves);
+    asking.begins(lock);
     has_room = wait_for_frees(lock, request);
     if (needs_context(request)) {  // since it was asked about
-      room_.call_ends(request.device);
+      asking.refused();
       refusal.ask_again = answer.refused = true;
-      lock.unlock();
-      give_turn();
       return answer;
     }
     drain(work);
@@ -195,20 +239,21 @@ AllocationAnswer Session::ask(const AllocationRequest& request, const Library& l
         refusal = {decision.cause.reason, refused->missing, decision.cause.rule, false};
       }
     }
-    if (!answer.refused && spilled(answer, request)) room_.promised(request.device);
-    if (answer.refused) room_.call_ends(request.device);
+    if (!answer.refused && spilled(answer, request)) asking.promised();
+    if (answer.refused) asking.refused();
   }
   finish_launches(work);
   carry_out(work);
   has_room = wait_for_room(work) && has_room;
   give_turn();
-  if (answer.refused || answer.backing != policy::Backing::device) return answer;
+  if (answer.refused) return answer;
   bool missed = false;
-  if (has_room && work.blocking()) {
+  if (answer.backing == policy::Backing::device && has_room && work.blocking()) {
     const std::unique_lock lock(mutex_);
     missed = room_.misses(request.device) != misses;
   }
-  if (has_room && !missed) return answer;
+  asking.answered();
+  if (answer.backing != policy::Backing::device || (has_room && !missed)) return answer;
   // Its room is not there, and going on would break the budget. What was taken back leaves another place to ask for.
   const bool anew = missed && lost == Lost::to_another;
   settle(answer, request, {}, request.bytes, anew ? CUDA_ERROR_NOT_READY : CUDA_ERROR_OUT_OF_MEMORY);
@@ -222,6 +267,12 @@ void Session::settle(const AllocationAnswer& answer, const AllocationRequest& re
   Work work;
   {
     const std::unique_lock lock(mutex_);
+    struct Call {
+      ~Call() { room.call_ends(device); }
+      RoomWatch& room;
+      DeviceIndex device;
+    };
+    const Call call{room_, request.device};  // over also where there is no memory for our books
     if (spilled(answer, request)) room_.settled(request.device);
     if (result == CUDA_SUCCESS) {
       registry_.insert(
@@ -232,7 +283,6 @@ void Session::settle(const AllocationAnswer& answer, const AllocationRequest& re
     const policy::Address visible = is_handle(address) ? policy::Address{} : address;
     decide(policy::AllocationSettled{answer.id, visible, bytes, answer.backing, {static_cast<std::int32_t>(result)}},
            work);
-    room_.call_ends(request.device);
   }
   carry_out(work);
   wait_for_room(work);

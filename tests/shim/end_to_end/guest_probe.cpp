@@ -328,6 +328,7 @@ int main(int argc, char** argv) {
                                                     {"captures_own_stream", captures_own_stream},
                                                     {"ends_contexts", ends_contexts},
                                                     {"raw_forks", raw_forks},
+                                                    {"asks_without_memory", asks_without_memory},
                                                     {"forks_and_calls", forks_and_calls},
                                                     {"reader_gone", reader_gone},
                                                     {"wrong_and_too_large", wrong_and_too_large},

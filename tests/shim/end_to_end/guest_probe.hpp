@@ -105,6 +105,7 @@ void pools_held_at_the_end();
 // Of guest_probe_hardship.cpp.
 void loads_library(const char* path);
 void ends_by_threads();
+void asks_without_memory();
 void cancels_threads();
 void cancels_in_the_driver(const char* what);
 void captures_own_stream();

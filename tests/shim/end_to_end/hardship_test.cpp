@@ -35,6 +35,17 @@ TEST(Hardship, AStartWithoutMemoryLeavesTheProgramAsItIs) {
   EXPECT_THAT(with.process.err, HasSubstr("could not start"));
 }
 
+// What was counted for a question that has no answer is taken back, and its turn is given.
+TEST(Hardship, AQuestionWithoutMemoryForItsBooksKeepsNoTurn) {
+  for (const char* mode : {"demand", "alloc_prefetch"}) {
+    const SimulatedResult result = run_simulated(hardship({GUEST_PROBE, "asks_without_memory"}, mode));
+    EXPECT_THAT(result.process.out, Not(HasSubstr("failed"))) << result;
+    EXPECT_EQ(result.line("MiB in use: "), "2") << "our own context: " << result;
+    EXPECT_THAT(result.process.err, Not(HasSubstr("waited"))) << result;
+    EXPECT_EQ(result.process.exit_code, 0) << result;
+  }
+}
+
 // The page of `top` is a file for that limit, and who exceeds it is killed. 10 KiB; the stand-in driver writes a
 // report.
 TEST(Hardship, AProgramThatMayWriteNoFilesIsNotKilledForOurs) {
