@@ -531,15 +531,17 @@ TEST_F(ProgressMarksTest, ALaunchIsToldThoughItsThreadIsCancelledInOurQuestions)
     const auto& place = *static_cast<LaunchingPlace*>(of);
     cuCtxSetCurrent(place.context);
     pthread_cancel(pthread_self());
-    EXPECT_EQ(place.launch_by(cuLaunchKernel, place.stream), CUDA_SUCCESS);
-    pthread_testcancel();
+    const CUresult code = place.launch_by(cuLaunchKernel, place.stream);
+    // Address sanitizer does not know of threads that are unwound.
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+    EXPECT_EQ(code, CUDA_SUCCESS);
     return nullptr;
   };
   const std::uint64_t before = launches_;
   ASSERT_EQ(pthread_create(&thread, nullptr, launches, &place_), 0);
   void* result = nullptr;
   pthread_join(thread, &result);
-  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_EQ(result, nullptr) << "it was cancelled in the call";
   drain();
   EXPECT_EQ(launches_, before + 1);
 }
