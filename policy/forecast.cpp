@@ -38,7 +38,7 @@ LaunchKey launch_key(FunctionId function, std::uint64_t threads) {
 
 Forecast::Forecast(unsigned history_bits)
     : capacity_(std::uint64_t{1} << history_bits), mask_(capacity_ - 1), history_(capacity_) {
-  for (auto& table : places_) table.resize(std::size_t{1} << std::min(kPlaceBits, history_bits + 1));
+  for (auto& table : places_) table = ZeroedArray<Place>(std::size_t{1} << std::min(kPlaceBits, history_bits + 1));
   for (std::size_t which = 0; which < kGrams.size(); ++which) {
     powers_[which] = 1;
     for (unsigned i = 0; i < kGrams[which]; ++i) powers_[which] *= kBase;

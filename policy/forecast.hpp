@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "policy/units.hpp"
+#include "policy/zeroed_array.hpp"
 
 namespace spillway::policy {
 
@@ -108,8 +109,8 @@ class Forecast {
 
   std::uint64_t capacity_;
   std::uint64_t mask_;
-  std::vector<Entry> history_;
-  std::array<std::vector<Place>, kGrams.size()> places_;
+  ZeroedArray<Entry> history_;
+  std::array<ZeroedArray<Place>, kGrams.size()> places_;
   std::array<std::uint64_t, kGrams.size()> powers_{};
   std::vector<std::uint32_t> last_of_shape_;
   std::uint64_t count_ = 0;
